@@ -1,0 +1,22 @@
+#include "base/env.h"
+
+#include <stdlib.h>
+
+const struct env_var env_table[ENV_N] = {
+	[ENV_BENCH_GPU] = { "ROCBUDAI_BENCH_GPU", "not pinned",
+			    "GPU that measurements are pinned to (ROCR_VISIBLE_DEVICES)" },
+	[ENV_BENCH_CPUS] = { "ROCBUDAI_BENCH_CPUS", "not pinned",
+			     "CPU list that measurements are pinned to, such as 0-7,16" },
+	[ENV_STATE_HOME] = { "XDG_STATE_HOME", "~/.local/state",
+			     "folder whose rocbudai/ holds master ledgers and checkpoints" },
+	[ENV_PLAYS_DIR] = { "ROCBUDAI_PLAYS_DIR", "none",
+			    "folder of further plays, read after the built-in ones" },
+	[ENV_NO_COLOR] = { "NO_COLOR", "unset", "when set, terminal output has no colour" },
+};
+
+const char *env_get(enum env_id id)
+{
+	const char *v = getenv(env_table[id].name);
+
+	return v && *v ? v : NULL;
+}

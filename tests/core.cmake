@@ -1,0 +1,3 @@
+rb_unit(core core)
+rb_unit(base core base)
+rb_unit(opt core base cmd)

@@ -212,11 +212,10 @@ int num_duration_ns(const char *text, uint64_t *out_ns, struct err *err)
 		double ns;
 	} units[] = { { "", 1e9 },   { "s", 1e9 },    { "ms", 1e6 },
 		      { "m", 60e9 }, { "min", 60e9 }, { "h", 3600e9 } };
-	char *end = NULL;
-	double v;
+	char *end;
+	double v = num_strtod(text, &end);
 
-	v = isdigit((unsigned char)text[0]) || text[0] == '.' ? num_strtod(text, &end) : -1;
-	if (v >= 0 && isfinite(v)) {
+	if ((isdigit((unsigned char)text[0]) || text[0] == '.') && v >= 0 && isfinite(v)) {
 		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
 			if (strcmp(end, units[i].unit) != 0)
 				continue;

@@ -12,10 +12,10 @@
 
 struct err;
 
-#define VERIFY_FINDINGS_MAX 200 /* after that many it stops, and says so in a last finding */
+#define LEDGER_FINDINGS_MAX 200 /* after that many it stops, and says so in a last finding */
 
 /* line is 1-based; 0: the file as a whole.  file and message are borrowed during the call. */
-typedef void (*verify_cb)(void *arg, const char *file, size_t line, const char *message);
+typedef void (*ledger_finding_cb)(void *arg, const char *file, size_t line, const char *message);
 
 /*
  * Returns the number of findings (0: intact), each told to cb (may be NULL) in file order.
@@ -24,6 +24,6 @@ typedef void (*verify_cb)(void *arg, const char *file, size_t line, const char *
  * ERR_NOT_FOUND: no ledger at dir.  ERR_STALE: the folder is a copy of another project, whose
  * ledger this is (named).  ERR_SYS: a file cannot be read.
  */
-int ledger_verify(const char *dir, verify_cb cb, void *arg, struct err *err);
+int ledger_verify(const char *dir, ledger_finding_cb cb, void *arg, struct err *err);
 
 #endif

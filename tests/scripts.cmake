@@ -1,1 +1,2 @@
 rb_cli(deps)
+rb_cli(examples)

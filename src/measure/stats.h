@@ -14,10 +14,12 @@
 struct err;
 
 enum {
-	STATS_N_MAX = 100000,	/* values in a summary */
-	STATS_PAIRS_MAX = 1000, /* pairs in a ratio */
-	STATS_N_CI_MIN = 6,	/* below it there is no interval */
-	STATS_N_FACT_MIN = 3,	/* below it a value is no fact */
+	STATS_N_MAX = 100000,	 /* values in a summary */
+	STATS_PAIRS_MAX = 1000,	 /* pairs in a ratio */
+	STATS_N_CI_MIN = 6,	 /* below it there is no interval */
+	STATS_N_FACT_MIN = 3,	 /* below it a value is no fact */
+	STATS_N_OUTLIER_MIN = 5, /* below it no outlier is named */
+	STATS_BUILDS_MAX = 128,	 /* whose levels are compared */
 };
 
 /* ---- one program, repeated ---- */
@@ -33,12 +35,17 @@ struct stats_summary {
 
 /* x in the order measured.  ERR_INVALID: n is 0 or a value is not finite; ERR_LIMIT; ERR_NOMEM. */
 int stats_summarise(const double *x, size_t n, struct stats_summary *out, struct err *err);
+/*
+ * The same for repetitions that were ended by stats_target_met(): its interval is wider, because
+ * stopping when it is narrow picks those that are too narrow.
+ */
+int stats_summarise_stopped(const double *x, size_t n, struct stats_summary *out, struct err *err);
 
 /*
  * Names the repetitions that lie more than STATS_OUTLIER_MADS normal-scaled MADs (and more than
  * 1 %) from the median: fills idx (ascending, at most cap) and returns how many there are in all,
  * which may be more than cap.  Nothing is ever dropped from a summary: a median does not need it.
- * 0 below 5 values or when memory is out.
+ * 0 below STATS_N_OUTLIER_MIN values or when memory is out.
  */
 #define STATS_OUTLIER_MADS 5.0
 size_t stats_outliers(const double *x, size_t n, size_t *idx, size_t cap);
@@ -60,6 +67,8 @@ bool stats_target_met(const double *x, size_t n, double target_pct);
  * settled second half.  At most n / 2 - 1, and 0 below 6 values.
  */
 size_t stats_warmup(const double *x, size_t n);
+
+#define STATS_ALPHA_MAX 0.25
 
 /* ---- two programs, in interleaved pairs ---- */
 
@@ -86,7 +95,7 @@ struct stats_ratio {
 
 /*
  * ERR_INVALID: no pair, a value not positive and finite (message names the pair), alpha not inside
- * (0, 0.5]; ERR_LIMIT; ERR_NOMEM.
+ * (0, STATS_ALPHA_MAX]; ERR_LIMIT; ERR_NOMEM.
  */
 int stats_ratio(const struct stats_pair *pairs, size_t n, enum stats_better better, double alpha,
 		struct stats_ratio *out, struct err *err);

@@ -1,0 +1,1 @@
+rb_unit(stats core base measure)

@@ -1,0 +1,1 @@
+rb_unit(proc core proc)

@@ -7,6 +7,9 @@ const struct env_var env_table[ENV_N] = {
 			    "GPU that measurements are pinned to (ROCR_VISIBLE_DEVICES)" },
 	[ENV_BENCH_CPUS] = { "ROCBUDAI_BENCH_CPUS", "not pinned",
 			     "CPU list that measurements are pinned to, such as 0-7,16" },
+	[ENV_ROCR_VISIBLE_DEVICES] = { "ROCR_VISIBLE_DEVICES", "all",
+				       "GPUs that this session may use; measurements never leave "
+				       "them" },
 	[ENV_STATE_HOME] = { "XDG_STATE_HOME", "~/.local/state",
 			     "folder whose rocbudai/ holds master ledgers and checkpoints" },
 	[ENV_PLAYS_DIR] = { "ROCBUDAI_PLAYS_DIR", "none",

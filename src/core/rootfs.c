@@ -65,12 +65,15 @@ static int rootfs_openat(int root_fd, const char *path)
 int rootfs_read(int root_fd, const char *path, char *buf, size_t cap, struct err *err)
 {
 	AUTO_CLOSE int fd = rootfs_openat(root_fd, path);
-	char tmp[4096];
-	size_t n = 0, want;
+	char small[4096]; /* buf stays untouched on failure */
+	AUTO_FREE char *large = cap - 1 > sizeof(small) ? malloc(cap - 1) : NULL;
+	char *tmp = large ? large : small;
+	size_t n = 0, want = cap - 1;
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", path);
-	want = cap - 1 < sizeof(tmp) ? cap - 1 : sizeof(tmp);
+	if (want > sizeof(small) && !large)
+		return err_set(err, ERR_NOMEM, "no memory to read %s", path);
 	while (n < want) {
 		ssize_t r = read(fd, tmp + n, want - n);
 

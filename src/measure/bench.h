@@ -22,7 +22,7 @@ enum {
 	BENCH_REPS_MAX = 100000, /* that may be asked for */
 	BENCH_REPS_OPEN = 1000,	 /* at most, where only a target or a budget was given */
 	BENCH_OUTLIERS = 32,	 /* that are named */
-	BENCH_WHY_CAP = 320,
+	BENCH_WHY_CAP = 480,
 	BENCH_LAST_LINES = 20, /* of a failing repetition that are worth showing */
 };
 

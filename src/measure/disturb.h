@@ -5,6 +5,7 @@
 #ifndef MEASURE_DISTURB_H
 #define MEASURE_DISTURB_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,16 +15,19 @@ struct json;
 
 #define DISTURB_NOTES	 10
 #define DISTURB_NOTE_CAP 160
+#define DISTURB_CPUS	 16
 
 /* One reading.  What the kernel does not give has its has_ bit off. */
 struct disturb_snap {
 	uint64_t mono_ns;
-	bool has_load, has_cpu, has_freq, has_throttle, has_swap, has_gpu_busy, has_pressure;
+	bool has_load, has_cpu, has_freq, has_throttle, has_quota, has_swap, has_pressure;
+	bool has_gpu_busy;
 	double load1;			   /* load average of the last minute */
 	unsigned n_cpus;		   /* online */
 	double busy_s, steal_s;		   /* CPU seconds since boot, over all CPUs */
 	double freq_min_mhz, freq_max_mhz; /* over the CPUs that were asked */
 	uint64_t throttle_events;	   /* summed over the CPUs that were asked */
+	double quota_s;			   /* time that our cgroup was held back by its CPU quota */
 	uint64_t swap_pages;		   /* in and out, since boot */
 	double pressure_cpu_s; /* /proc/pressure/cpu: time that somebody waited for a CPU */
 	double gpu_busy_pct;
@@ -41,13 +45,16 @@ struct disturb_report {
 	size_t n_notes;
 };
 
-struct disturb_gpu {
+/* Where the measured program runs, as pin_resolve() decided. */
+struct disturb_where {
+	const cpu_set_t
+		*cpus; /* whose clocks are read (the first DISTURB_CPUS of them); NULL: all */
 	bool has_minor;
 	unsigned minor; /* renderD<minor> */
 };
 
 /* Cannot fail: a file that is absent or odd leaves its has_ bit off. */
-void disturb_read(int root_fd, struct disturb_gpu gpu, struct disturb_snap *out);
+void disturb_read(int root_fd, const struct disturb_where *where, struct disturb_snap *out);
 /* own_cpu_s: CPU seconds of the programs that were measured in between, by getrusage. */
 void disturb_compare(const struct disturb_snap *before, const struct disturb_snap *after,
 		     double own_cpu_s, struct disturb_report *out);
@@ -56,7 +63,7 @@ struct json *disturb_json(const struct disturb_report *r);
 
 struct quiet_opts {
 	int root_fd;
-	struct disturb_gpu gpu;
+	struct disturb_where where;
 	double threshold_pct; /* busy at most so much counts as quiet */
 	uint64_t max_wait_ns;
 	uint64_t poll_ns;

@@ -16,7 +16,7 @@ struct err;
  * too long, or a CPU of CPU_SETSIZE or above.  *out untouched on failure.
  */
 int pin_parse_cpus(const char *text, cpu_set_t *out, struct err *err);
-/* The shortest such list; cut with "..." where cap is too small. */
+/* The shortest such list; cut with "..." where cap is too small (untouched below 5). */
 void pin_format_cpus(const cpu_set_t *set, char *buf, size_t cap);
 
 struct pin_opts {

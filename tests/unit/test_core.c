@@ -86,6 +86,7 @@ static void test_err(void)
 
 static void test_rootfs(void)
 {
+	static char large[9000];
 	char dir[] = "/tmp/rb-core-XXXXXX", path[64], buf[32] = "untouched";
 	struct err err = { 0 };
 	uint64_t v = 9;
@@ -107,7 +108,13 @@ static void test_rootfs(void)
 	CHECK_INT(rootfs_read(root, "none", buf, sizeof(buf), &err), ERR_SYS);
 	CHECK_INT(err.sys_errno, 2);
 	CHECK(unlink(path) == 0);
+	/* longer than a page: nothing is lost, and no more than cap - 1 is read */
 	(void)snprintf(path, sizeof(path), "%s/n", dir);
+	memset(large, 'x', sizeof(large));
+	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	CHECK(fd >= 0 && write(fd, large, sizeof(large)) == sizeof(large) && close(fd) == 0);
+	CHECK_INT(rootfs_read(root, "n", large, sizeof(large), &err), sizeof(large) - 1);
+	CHECK_INT(rootfs_read(root, "n", buf, sizeof(buf), &err), sizeof(buf) - 1);
 	CHECK(unlink(path) == 0 && rmdir(dir) == 0);
 }
 

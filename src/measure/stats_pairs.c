@@ -138,7 +138,7 @@ int stats_ratio(const struct stats_pair *pairs, size_t n, enum stats_better bett
 int stats_smallest_visible(const struct stats_pair *pairs, size_t n, double alpha, double power,
 			   double floor_pct, double *out_pct, struct err *err)
 {
-	struct stats_ratio ratio;
+	struct stats_ratio ratio = { 0 };
 	double level, margin;
 	int r = stats_ratio(pairs, n, STATS_LOWER_BETTER, alpha, &ratio, err);
 
@@ -163,7 +163,7 @@ int stats_smallest_visible(const struct stats_pair *pairs, size_t n, double alph
 
 int stats_aa_floor_pct(const struct stats_pair *pairs, size_t n, double *out_pct, struct err *err)
 {
-	struct stats_ratio ratio;
+	struct stats_ratio ratio = { 0 };
 	double far = 0;
 	int r = stats_ratio(pairs, n, STATS_LOWER_BETTER, STATS_CI_TAIL, &ratio, err);
 

@@ -1,1 +1,2 @@
 rb_unit(stats core base measure)
+rb_unit(accept core base measure)

@@ -18,15 +18,24 @@ enum {
 	ACCEPT_SCREEN_PAIRS = 5,
 	ACCEPT_NEUTRAL_MIN = 4,	   /* neutral rebuilds beside the build itself */
 	ACCEPT_NEUTRAL_ROUNDS = 5, /* default; see stats_levels() */
-	ACCEPT_BUILDS_MAX = 64,	   /* of one side */
 	ACCEPT_WHY_CAP = 256,
 };
 
 #define ACCEPT_FLOOR_PCT     1.0  /* no gain below it is ever kept */
 #define ACCEPT_SESSION_ALPHA 0.05 /* of a session with any false keep */
+/*
+ * What code layout alone may do.  The spread seen over a few rebuilds is no bound: a rare unlucky
+ * alignment is missed by all of them.  50 % is the most that was measured (8 bytes of padding in
+ * another object file), and only a gain of twice that is believed without neutral rebuilds of the
+ * candidate.
+ */
+#define ACCEPT_LAYOUT_PCT 50.0
 
 /* The level of each confirmation: ACCEPT_SESSION_ALPHA / confirmations (at least 1). */
 double accept_alpha(unsigned confirmations);
+/* The fewest pairs of a confirmation, and neutral rebuilds of a side, that can reach that level. */
+unsigned accept_pairs_min(unsigned confirmations);
+unsigned accept_neutral_min(unsigned confirmations);
 
 /* ---- screening: few pairs, decides only whether a confirmation is worth its time ---- */
 
@@ -53,11 +62,12 @@ struct accept_floor {
 double accept_floor_pct(const struct accept_floor *f);
 
 /*
- * Both sides' builds (the build itself and its neutral rebuilds) as levels of one
- * stats_levels() run over all of them, for the figure of merit.
+ * Both sides' builds (the build itself and its neutral rebuilds) as levels of one stats_levels()
+ * over all of them, for the figure of merit; of fresh runs, or of a confirmation whose pairs went
+ * through the builds of both sides in turn.
  */
 struct accept_neutral {
-	size_t n_base, n_cand; /* each at most ACCEPT_BUILDS_MAX */
+	size_t n_base, n_cand; /* each at most STATS_SIDE_MAX */
 	const double *base, *cand;
 	enum stats_better better;
 };
@@ -99,7 +109,7 @@ struct accept_out {
 	enum accept_verdict verdict;
 	double floor_pct;
 	struct accept_guard guards[ACCEPT_N_GUARDS];
-	char reason[ACCEPT_WHY_CAP]; /* one sentence with the numbers that decided */
+	char reason[ACCEPT_WHY_CAP + 32]; /* one sentence with the numbers that decided */
 };
 
 /* The bounds in fom and wall must have been made with accept_alpha(). */

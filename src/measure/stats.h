@@ -19,7 +19,8 @@ enum {
 	STATS_N_CI_MIN = 6,	 /* below it there is no interval */
 	STATS_N_FACT_MIN = 3,	 /* below it a value is no fact */
 	STATS_N_OUTLIER_MIN = 5, /* below it no outlier is named */
-	STATS_BUILDS_MAX = 128,	 /* whose levels are compared */
+	STATS_SIDE_MAX = 16,	 /* builds of one side that are compared */
+	STATS_BUILDS_MAX = 2 * STATS_SIDE_MAX,
 };
 
 /* ---- one program, repeated ---- */
@@ -130,5 +131,16 @@ int stats_levels(const double *x, size_t n_builds, size_t n_rounds, double *leve
 
 /* Spread over neutral rebuilds in per cent: largest over smallest level, less 1.  n >= 2. */
 int stats_spread_pct(const double *levels, size_t n, double *out_pct, struct err *err);
+
+/*
+ * Two groups of builds, as levels: the probability that chance alone, dealing the same levels out
+ * to both groups, lets the candidate's be better than the base's in as many comparisons of one with
+ * one (exact Mann-Whitney, one-sided; a tie is no win).  It holds whatever code layout does to a
+ * build.  1 where a group is empty or larger than STATS_SIDE_MAX.
+ */
+double stats_separation_p(const double *base, size_t n_base, const double *cand, size_t n_cand,
+			  enum stats_better better);
+/* The fewest builds a side with which that can be alpha or less: 5 for 0.05 / 12. */
+size_t stats_separation_min(double alpha);
 
 #endif

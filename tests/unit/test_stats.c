@@ -334,6 +334,57 @@ static void test_floors(void)
 	CHECK_NEAR(levels[0], 7, 0);
 }
 
+/* By counting, out of all ways to deal the levels out to two groups. */
+static double dealt(const double *all, size_t n, size_t n_base, unsigned wins)
+{
+	unsigned ways = 0, as_good = 0;
+
+	for (unsigned set = 0; set < 1U << n; set++) {
+		unsigned w = 0;
+
+		if ((size_t)__builtin_popcount(set) != n_base)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			for (size_t k = 0; k < n; k++)
+				w += (set >> i & 1) && !(set >> k & 1) && all[k] < all[i];
+		}
+		ways++;
+		as_good += w >= wins;
+	}
+	return (double)as_good / ways;
+}
+
+static void test_separation(void)
+{
+	double all[] = { 5, 1, 9, 4, 7, 2, 8, 3, 6, 0 };
+	double one[STATS_SIDE_MAX + 1] = { 0 }, two[STATS_SIDE_MAX + 1];
+
+	for (size_t n_base = 1; n_base <= 6; n_base++) {
+		size_t n_cand = n_base == 2 ? 4 : 10 - n_base;
+		unsigned wins = 0;
+
+		for (size_t i = 0; i < n_base; i++) {
+			for (size_t k = 0; k < n_cand; k++)
+				wins += all[n_base + k] < all[i];
+		}
+		CHECK_NEAR(
+			stats_separation_p(all, n_base, all + n_base, n_cand, STATS_LOWER_BETTER),
+			dealt(all, n_base + n_cand, n_base, wins), 1e-12);
+	}
+	for (size_t i = 0; i <= STATS_SIDE_MAX; i++)
+		two[i] = 1;
+	CHECK_NEAR(stats_separation_p(one, 5, two, 5, STATS_HIGHER_BETTER), 1.0 / 252, 1e-15);
+	CHECK_NEAR(stats_separation_p(one, 5, two, 5, STATS_LOWER_BETTER), 1, 1e-12);
+	CHECK_NEAR(stats_separation_p(one, 5, one, 5, STATS_LOWER_BETTER), 1, 1e-12); /* ties */
+	CHECK_NEAR(stats_separation_p(one, 16, two, 16, STATS_HIGHER_BETTER), 1 / 601080390.0,
+		   1e-18);
+	CHECK_NEAR(stats_separation_p(one, 0, two, 5, STATS_HIGHER_BETTER), 1, 0);
+	CHECK_NEAR(stats_separation_p(one, 17, two, 5, STATS_HIGHER_BETTER), 1, 0);
+	CHECK_INT(stats_separation_min(0.05), 3);
+	CHECK_INT(stats_separation_min(0.05 / 12), 5);
+	CHECK_INT(stats_separation_min(0.05 / 13), 6);
+}
+
 int main(void)
 {
 	test_summary();
@@ -346,5 +397,6 @@ int main(void)
 	test_ratio();
 	test_visible();
 	test_floors();
+	test_separation();
 	return 0;
 }

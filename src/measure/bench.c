@@ -315,6 +315,8 @@ static int bench_summarise(const struct bench_result *r, enum bench_column c,
 
 	for (size_t i = 0; i < n; i++)
 		x[i] = bench_column(&r->samples[r->n_warmup + i], c);
+	if (r->end == BENCH_END_TARGET)
+		return stats_summarise_stopped(x, n, out, err);
 	return stats_summarise(x, n, out, err);
 }
 

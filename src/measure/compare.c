@@ -207,7 +207,7 @@ static enum stats_better compare_better(const struct compare_opts *o)
 
 static int compare_floor(struct compare_result *r, struct err *err)
 {
-	struct accept_floor f = { .aa_pct = NAN, .neutral_pct = NAN };
+	struct accept_floor f = { .aa_pct = -1, .neutral_pct = -1 };
 	const struct stats_pair *pairs = r->fom ? r->floor_fom : r->floor_wall;
 	int code;
 

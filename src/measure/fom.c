@@ -188,7 +188,7 @@ static int fom_number(const struct fom *f, const char *s, size_t n, double *out,
 	}
 	while (n && isspace((unsigned char)s[n - 1]))
 		n--;
-	if (n > 0 && n < sizeof(buf) && !memchr(s, '\0', n)) {
+	if (n > 0 && n < sizeof(buf)) {
 		memcpy(buf, s, n);
 		buf[n] = '\0';
 		/* Fortran writes 1.5D+03 */
@@ -205,21 +205,14 @@ static int fom_number(const struct fom *f, const char *s, size_t n, double *out,
 		       f->pattern, (int)(n > 60 ? 60 : n), s);
 }
 
-/* The last match in one line; 1 found, 0 none, else an error. */
-static int fom_line(const struct fom *f, const char *s, size_t n, double *out, struct err *err)
+/* The last match in a line of at most FOM_LINE_MAX bytes; false: none.  Groups are places in s. */
+static bool fom_match_last(const struct fom *f, const char *s, size_t n, regmatch_t last[2])
 {
-	regmatch_t m[2], last[2];
-	size_t off = 0, num_len, num_at;
+	regmatch_t m[2];
+	size_t off = 0;
 	bool found = false;
 
-	if (n > FOM_LINE_MAX) {
-		s += n - FOM_LINE_MAX;
-		n = FOM_LINE_MAX;
-	}
-	while (off <= n) {
-		m[0] = (regmatch_t){ .rm_so = 0, .rm_eo = (regoff_t)(n - off) };
-		if (regexec(&f->re, s + off, 2, m, REG_STARTEND | (off ? REG_NOTBOL : 0)) != 0)
-			break;
+	while (off <= n && regexec(&f->re, s + off, 2, m, off ? REG_NOTBOL : 0) == 0) {
 		found = true;
 		for (int i = 0; i < 2; i++) {
 			last[i] = m[i];
@@ -230,23 +223,41 @@ static int fom_line(const struct fom *f, const char *s, size_t n, double *out, s
 		}
 		off += (size_t)m[0].rm_eo + (m[0].rm_eo == m[0].rm_so);
 	}
-	if (!found)
+	return found;
+}
+
+/* The number of the last match in one line; 1 found, 0 none, else an error. */
+static int fom_line(const struct fom *f, const char *text, size_t n, double *out, struct err *err)
+{
+	char s[FOM_LINE_MAX + 1];
+	regmatch_t m[2];
+	size_t num_len, num_at;
+
+	if (n > FOM_LINE_MAX) {
+		text += n - FOM_LINE_MAX;
+		n = FOM_LINE_MAX;
+	}
+	/* regexec() ends at a NUL, so that one within the line becomes another control byte */
+	for (size_t i = 0; i < n; i++)
+		s[i] = text[i] ? text[i] : '\001';
+	s[n] = '\0';
+	if (!fom_match_last(f, s, n, m))
 		return 0;
 	if (f->re.re_nsub == 1) {
-		if (last[1].rm_so < 0)
+		if (m[1].rm_so < 0)
 			return err_set(err, ERR_PARSE,
 				       "figure of merit: the group of '%s' took no part in the "
 				       "match",
 				       f->pattern);
-		num_at = (size_t)last[1].rm_so;
-		num_len = (size_t)(last[1].rm_eo - last[1].rm_so);
+		num_at = (size_t)m[1].rm_so;
+		num_len = (size_t)(m[1].rm_eo - m[1].rm_so);
 	} else {
-		size_t whole = (size_t)(last[0].rm_eo - last[0].rm_so);
+		size_t whole = (size_t)(m[0].rm_eo - m[0].rm_so);
 
-		num_at = (size_t)last[0].rm_so;
+		num_at = (size_t)m[0].rm_so;
 		num_at += fom_find_number(s + num_at, whole, &num_len);
 		if (num_len == 0) { /* for the message */
-			num_at = (size_t)last[0].rm_so;
+			num_at = (size_t)m[0].rm_so;
 			num_len = whole;
 		}
 	}

@@ -193,7 +193,7 @@ static void keeper_begin_term(struct keeper_run *r, uint64_t now)
 		return;
 	r->phase = KEEPER_TERM;
 	r->kill_at = now + r->grace;
-	tree_signal(getpid(), SIGTERM);
+	tree_term(getpid());
 }
 
 static void keeper_on_ctl(struct keeper_run *r)

@@ -34,6 +34,7 @@ struct proc_keeper {
 	bool dead;
 	bool has_cpus;
 	cpu_set_t cpus; /* ours when the keeper was forked, so what it passes on unasked */
+	char buf[64 << 10];
 };
 
 /* ---- open and close ---- */
@@ -336,13 +337,13 @@ static int proc_stream_open(struct proc_stream *s, enum proc_io io, int ours, si
 /* One read; false when there is nothing more for now, or for ever (then rd is closed). */
 static bool proc_stream_read(struct proc_run *r, int i)
 {
-	static _Thread_local char buf[64 << 10];
 	struct proc_stream *s = &r->s[i];
+	char *buf = r->k->buf;
 	ssize_t n;
 
 	if (s->rd < 0)
 		return false;
-	n = read(s->rd, buf, sizeof(buf));
+	n = read(s->rd, buf, sizeof(r->k->buf));
 	if (n < 0 && errno == EINTR)
 		return true;
 	if (n < 0 && errno == EAGAIN)

@@ -142,8 +142,8 @@ struct tree_count {
 	unsigned n_leftover, n_unkillable;
 };
 
-/* Sends sig to all descendants of root that live (and SIGCONT with SIGTERM). */
-void tree_signal(pid_t root, int sig);
+/* Sends SIGTERM to all descendants of root, and SIGCONT. */
+void tree_term(pid_t root);
 /* Kills all descendants of root; returns when none is left, or the rest cannot be killed. */
 void tree_kill(const struct tree_job *job, struct tree_count *out);
 

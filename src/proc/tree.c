@@ -20,6 +20,7 @@
 #define TREE_MAX	((size_t)4 << 20) /* the kernel's largest pid_max */
 #define TREE_KILL_NS	UINT64_C(10000000000)
 #define TREE_KILL_TRIES 3 /* plain passes before processes are stopped first */
+#define TREE_TERM_TRIES 10
 #define TREE_STOP_NS	UINT64_C(2000000000)
 
 struct tree_entry {
@@ -192,23 +193,32 @@ static int tree_send(const struct tree *t, int proc_fd, pid_t root, pid_t pid, i
 	return r < 0 ? errno : 0;
 }
 
-void tree_signal(pid_t root, int sig)
+/* Each one once: a second TERM would end what the first one made it do in order. */
+void tree_term(pid_t root)
 {
 	AUTO_CLOSE int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct tree t = { 0 };
+	struct tree t = { 0 }, told = { 0 };
+	size_t n_new = 1;
 
-	if (proc_fd < 0)
-		return;
-	(void)tree_scan(&t, proc_fd, root);
-	for (size_t i = 0; i < t.n; i++) {
-		if (!t.e[i].live)
-			continue;
-		(void)tree_send(&t, proc_fd, root, t.e[i].pid, sig);
-		/* a stopped process would see its TERM only when somebody continues it */
-		if (sig == SIGTERM)
+	/* again, for what was forked between a scan and its parent's signal */
+	for (int pass = 0; proc_fd >= 0 && n_new && pass < TREE_TERM_TRIES; pass++) {
+		struct tree tmp = told;
+
+		n_new = 0;
+		(void)tree_scan(&t, proc_fd, root);
+		for (size_t i = 0; i < t.n; i++) {
+			if (!t.e[i].live || tree_find(&told, t.e[i].pid))
+				continue;
+			n_new++;
+			(void)tree_send(&t, proc_fd, root, t.e[i].pid, SIGTERM);
+			/* a stopped process acts on it only when somebody continues it */
 			(void)tree_send(&t, proc_fd, root, t.e[i].pid, SIGCONT);
+		}
+		told = t;
+		t = tmp;
 	}
 	tree_done(&t);
+	tree_done(&told);
 }
 
 /* Against programs that fork faster than they are killed: nothing is freed until all stand still.

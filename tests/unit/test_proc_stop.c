@@ -1,0 +1,400 @@
+/*
+ * How runs end that do not end by themselves: timeouts, stops, leftovers, fork bombs, processes of
+ * another user.  Called with a word it is one of the programs that are run.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "core/err.h"
+#include "proc/proc.h"
+#include "proctest.h"
+
+static char dir[] = "/tmp/rb-proc-XXXXXX";
+
+/* ---- the programs ---- */
+
+/* Leaves three processes of different kinds and ends. */
+static int prog_leave(void)
+{
+	int ready[2];
+	char c[3];
+
+	CHECK(pipe2(ready, O_CLOEXEC) == 0);
+	for (int kind = 0; kind < 3; kind++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (pid)
+			continue;
+		if (kind >= 1)
+			(void)setsid();
+		/* the third is a daemon: forked twice, without its streams */
+		if (kind == 2 && fork())
+			_exit(0);
+		if (kind == 2) {
+			for (int fd = 0; fd < 3; fd++)
+				(void)close(fd);
+			(void)chdir("/");
+		}
+		(void)signal(SIGTERM, SIG_IGN);
+		(void)signal(SIGHUP, SIG_IGN);
+		CHECK(write(ready[1], "r", 1) == 1);
+		pause_ms(100000);
+		_exit(0);
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK(read(ready[0], c, 1) == 1);
+	return 7;
+}
+
+/* Chains of processes that each fork the next and end: never more than a few, never one for long.
+ */
+static int prog_chains(void)
+{
+	for (int i = 0; i < 6; i++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (pid)
+			continue;
+		(void)signal(SIGTERM, SIG_IGN);
+		if (i % 2)
+			(void)setsid();
+		for (;;) {
+			if (fork() > 0)
+				_exit(0);
+		}
+	}
+	return 0;
+}
+
+/* Every process forks all the time, up to a limit that holds for a user without rights. */
+static int prog_bomb(void)
+{
+	struct rlimit rl = { 120, 120 };
+
+	if (geteuid() == 0)
+		CHECK(setgid(64999) == 0 && setuid(64999) == 0);
+	(void)setrlimit(RLIMIT_NPROC, &rl);
+	(void)signal(SIGTERM, SIG_IGN);
+	for (;;) {
+		if (fork() < 0)
+			pause_ms(1);
+	}
+}
+
+/* What a set-user-id program becomes when it takes the other user's place wholly. */
+static int prog_suid(void)
+{
+	if (setuid(0) != 0)
+		return 9;
+	pause_ms(1500);
+	return 0;
+}
+
+static int prog(const char *word)
+{
+	static const struct {
+		const char *word;
+		int (*run)(void);
+	} progs[] = {
+		{ "leave", prog_leave },
+		{ "chains", prog_chains },
+		{ "bomb", prog_bomb },
+		{ "suid", prog_suid },
+	};
+
+	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
+		if (strcmp(word, progs[i].word) == 0)
+			return progs[i].run();
+	}
+	return 98;
+}
+
+/* ---- stops ---- */
+
+static void test_timeout(void)
+{
+	struct proc_spec spec = capture;
+	struct proc_result res;
+	char text[128];
+
+	spec.timeout_ns = 200 * MS;
+	run_sh("sleep 100", spec, &res);
+	CHECK(res.timed_out && !res.stopped);
+	CHECK_INT(res.term_signal, SIGTERM);
+	CHECK(res.wall_ns >= 200 * MS);
+	proc_result_text(&res, text, sizeof(text));
+	CHECK_HAS(text, "timed out after");
+	proc_result_done(&res);
+	spec.grace_ns = 200 * MS;
+	run_sh("trap '' TERM; echo up; while :; do sleep 0.02; done", spec, &res);
+	CHECK(res.timed_out);
+	CHECK_INT(res.term_signal, SIGKILL);
+	CHECK(res.wall_ns >= 400 * MS);
+	CHECK_STR(res.out.head, "up\n");
+	proc_result_done(&res);
+	/* a program that ends by itself within the grace says so */
+	run_sh("trap 'exit 5' TERM; while :; do sleep 0.02; done", spec, &res);
+	CHECK(res.timed_out);
+	CHECK_INT(res.exit_code, 5);
+	proc_result_done(&res);
+	/* in time is in time */
+	spec.timeout_ns = 100 * SEC;
+	run_sh("exit 0", spec, &res);
+	CHECK(!res.timed_out);
+	proc_result_done(&res);
+}
+
+/* TERM reaches what left the process group, and it has the grace to end in order. */
+static void test_term_tree(void)
+{
+	struct proc_spec spec = capture;
+	struct proc_result res;
+
+	spec.timeout_ns = 500 * MS;
+	spec.grace_ns = 20 * SEC;
+	run_sh("setsid sh -c 'trap \"sleep 0.3; echo bye; exit\" TERM; while :; do sleep 0.02; "
+	       "done' & sleep 100",
+	       spec, &res);
+	CHECK(res.timed_out);
+	CHECK_INT(res.term_signal, SIGTERM);
+	CHECK_STR(res.out.head, "bye\n");
+	CHECK_INT(res.n_leftover, 0);
+	proc_result_done(&res);
+}
+
+struct stopper {
+	int fd;
+	unsigned ticks;
+};
+
+static void on_stop_tick(void *arg)
+{
+	struct stopper *s = arg;
+
+	if (++s->ticks == 2)
+		CHECK(write(s->fd, "x", 1) == 1);
+}
+
+static void test_stop(void)
+{
+	struct proc_spec spec = capture;
+	struct proc_result res;
+	struct stopper s = { 0 };
+	int fd[2];
+
+	CHECK(pipe2(fd, O_CLOEXEC) == 0);
+	s.fd = fd[1];
+	spec.stop_fd = fd[0];
+	spec.on_tick = on_stop_tick;
+	spec.arg = &s;
+	run_sh("sleep 100", spec, &res);
+	CHECK(res.stopped && !res.timed_out);
+	CHECK_INT(res.term_signal, SIGTERM);
+	CHECK_INT(s.ticks >= 2, 1);
+	proc_result_done(&res);
+	/* still readable: the next one is stopped at once, and one after that is not disturbed */
+	run_sh("sleep 100", spec, &res);
+	CHECK(res.stopped);
+	proc_result_done(&res);
+	for (int i = 0; i < 20; i++) {
+		/* the stop may cross the end */
+		run_sh("exit 0", spec, &res);
+		proc_result_done(&res);
+	}
+	spec.stop_fd = 0;
+	spec.on_tick = NULL;
+	expect_sh("sleep 0.05; echo whole", spec, "whole\n");
+	CHECK(close(fd[0]) == 0 && close(fd[1]) == 0);
+}
+
+/* ---- leftovers ---- */
+
+static void test_leftover(void)
+{
+	struct proc_result res;
+	uint64_t t0 = now_ns();
+
+	run_self("leave", capture, &res);
+	CHECK_INT(res.exit_code, 7);
+	CHECK_INT(res.n_leftover, 3);
+	CHECK_INT(res.n_unkillable, 0);
+	proc_result_done(&res);
+	/* it holds the pipe open; that must not make us wait */
+	run_sh("sleep 100 & echo on", capture, &res);
+	CHECK_STR(res.out.head, "on\n");
+	CHECK_INT(res.n_leftover, 1);
+	CHECK(res.wall_ns < 50 * SEC);
+	proc_result_done(&res);
+	CHECK(now_ns() - t0 < 50 * SEC);
+	run_sh("exit 0", capture, &res);
+	CHECK_INT(res.n_leftover, 0);
+	proc_result_done(&res);
+}
+
+/* Takes a copy of the program's stdout into our own process: the pipe never ends. */
+static void on_steal(void *arg, bool is_err, const char *data, size_t n)
+{
+	char path[64];
+
+	(void)is_err;
+	(void)snprintf(path, sizeof(path), "/proc/%.*s/fd/1", (int)n - 1, data);
+	*(int *)arg = open(path, O_WRONLY | O_CLOEXEC);
+}
+
+static void test_held_pipe(void)
+{
+	int held = -1;
+	struct proc_spec spec = { .out = PROC_IO_CAPTURE, .on_output = on_steal, .arg = &held };
+	struct proc_result res;
+
+	run_sh("echo $$; sleep 0.2", spec, &res);
+	CHECK(held >= 0);
+	CHECK_INT(res.exit_code, 0);
+	CHECK(close(held) == 0);
+	proc_result_done(&res);
+}
+
+static void test_bombs(void)
+{
+	struct proc_spec spec = { .timeout_ns = 300 * MS, .grace_ns = 100 * MS };
+	struct proc_result res;
+
+	run_self("chains", (struct proc_spec){ 0 }, &res);
+	CHECK_INT(res.exit_code, 0);
+	CHECK(res.n_leftover > 0);
+	CHECK_INT(res.n_unkillable, 0);
+	run_self("bomb", spec, &res);
+	CHECK(res.timed_out);
+	CHECK_INT(res.term_signal, SIGKILL);
+	CHECK_INT(res.n_unkillable, 0);
+	expect_sh("echo on", capture, "on\n");
+}
+
+/* ---- as a user without rights ---- */
+
+static void check_suid(void)
+{
+	struct proc_spec spec = { 0 };
+	struct proc_result res;
+	char script[600];
+
+	(void)snprintf(script, sizeof(script), "'%s/suid' suid & sleep 0.4", dir);
+	run_sh(script, spec, &res);
+	if (res.n_leftover == 0) {
+		(void)printf("skipped: set-user-id: not honoured below /tmp\n");
+		return;
+	}
+	CHECK_INT(res.n_leftover, 1);
+	CHECK_INT(res.n_unkillable, 1);
+	/* told once, and what else is left is killed as ever */
+	run_sh("sleep 100 & exit 2", spec, &res);
+	CHECK_INT(res.exit_code, 2);
+	CHECK_INT(res.n_leftover, 1);
+	CHECK_INT(res.n_unkillable, 0);
+	pause_ms(2000);
+	run_sh("exit 0", spec, &res);
+	CHECK_INT(res.n_leftover, 0);
+}
+
+/* Runs in a program started by test_plain_user(). */
+static int check_plain_user(void)
+{
+	static const struct proc_limit up = { RLIMIT_CORE, 1 };
+	const char *argv[] = { "true", NULL };
+	struct rlimit none = { 0, 0 };
+	struct err err = { 0 };
+
+	CHECK(setrlimit(RLIMIT_CORE, &none) == 0);
+	CHECK_OK(proc_keeper_open(&keeper, &err), &err);
+	expect_fail((struct proc_spec){ .argv = argv, .limits = &up, .n_limits = 1 }, ERR_SYS,
+		    EPERM, "resource limit");
+	check_suid();
+	if (proc_can_mount()) {
+		struct proc_mount m = { .dst = dir };
+		struct proc_spec spec = capture;
+
+		spec.mounts = &m;
+		spec.n_mounts = 1;
+		/* the same user as before, in a view of its own */
+		expect_sh("id -u; ls \"$PWD\" >/dev/null && echo seen", spec, "64998\nseen\n");
+	} else {
+		(void)printf("skipped: mounts of a plain user: no user namespaces here\n");
+	}
+	proc_keeper_close(keeper);
+	return 0;
+}
+
+static void test_plain_user(void)
+{
+	static const char *const copies[] = { "suid", "user" };
+	char path[256];
+	pid_t pid;
+	int status;
+
+	if (geteuid() != 0) {
+		(void)printf("skipped: change of user: needs root\n");
+		return;
+	}
+	/* where the other user may read it, unlike perhaps the folder of the build */
+	for (int i = 0; i < 2; i++) {
+		const char *argv[] = { "cp", self, path, NULL };
+		struct proc_spec spec = { .argv = argv };
+		struct proc_result res;
+
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, copies[i]);
+		run_spec(spec, &res);
+		CHECK_INT(res.exit_code, 0);
+		CHECK(chmod(path, i ? 0755 : 04755) == 0);
+	}
+	CHECK(chmod(dir, 0755) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		if (setgid(64998) != 0 || setuid(64998) != 0)
+			_exit(3);
+		(void)execl(path, path, "user", dir, (char *)NULL);
+		_exit(4);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_INT(status, 0);
+	for (int i = 0; i < 2; i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, copies[i]);
+		CHECK(unlink(path) == 0);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct err err = { 0 };
+
+	find_self();
+	if (argc == 3) {
+		CHECK(strlen(argv[2]) < sizeof(dir));
+		(void)snprintf(dir, sizeof(dir), "%s", argv[2]);
+		return check_plain_user();
+	}
+	if (argc > 1)
+		return prog(argv[1]);
+	CHECK(mkdtemp(dir));
+	CHECK_OK(proc_keeper_open(&keeper, &err), &err);
+	test_timeout();
+	test_term_tree();
+	test_stop();
+	test_leftover();
+	test_held_pipe();
+	test_bombs();
+	test_plain_user();
+	proc_keeper_close(keeper);
+	proc_keeper_close(NULL);
+	CHECK(rmdir(dir) == 0);
+	return 0;
+}

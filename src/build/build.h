@@ -61,6 +61,7 @@ struct build_step {
 	 * is in driver. */
 	enum build_family family;
 	unsigned langs; /* BUILD_LANG_* of the sources */
+	int64_t pid;
 	char *driver;	/* file that was run: "/usr/bin/mpicc", "/usr/bin/ccache gcc" */
 	char *cwd;	/* absolute */
 	char **argv;	/* as the build gave it, without what was added; response files expanded */
@@ -71,6 +72,7 @@ struct build_step {
 	char *output;	/* the file written; NULL: none or more than one */
 	char **outputs; /* all files written (one object a source with -c a.c b.c) */
 	size_t n_argv, n_added, n_env, n_sources, n_objects, n_outputs;
+	bool hidden;   /* below a launcher (static ccache) that cannot be recorded: never altered */
 	char *swapped; /* ar replaced by this program (gcc-ar, llvm-ar); NULL: no */
 };
 

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "build/build.h"
 
@@ -43,15 +44,23 @@ int build_action_parse(const char *name, const char *value, struct build_action 
 /* A compiler as a build used it. */
 struct build_driver {
 	char *key;		  /* build_step.driver */
-	enum build_family family; /* of the compiler underneath */
-	char *compiler;		  /* first line of --version */
-	bool wrapper;		  /* MPI or another wrapper */
-	bool fortran;
+	char *file, *inner;	  /* inner: what a launcher (file) runs; else NULL */
+	enum build_family family; /* of the compiler underneath; UNKNOWN: no flags known */
+	char *compiler;		  /* first line of --version; of nvcc the line with its release */
+	char *cwd, **env;	  /* where and how it was run */
+	size_t n_env;
+	unsigned langs;	  /* BUILD_LANG_* that it compiled */
+	bool wrapper;	  /* MPI or another wrapper */
+	bool base_fma;	  /* some step was compiled for a CPU with FMA already */
+	char *base_march; /* the -march= that all its compiles had; NULL: none or several */
+	int base_opt; /* lowest effective -O of its compiles (s, g: 1; fast: 4); -1: no compile */
+	bool base_lto, base_openmp; /* all its compiles had it */
 };
 
-/* Asks the driver for its --version.  ERR_NOT_FOUND, ERR_SYS.  Caller: build_driver_done(). */
-int build_driver_probe(struct proc_keeper *k, const struct build_step *step,
-		       struct build_driver *out, struct err *err);
+/* The driver of a step of base, asked for its --version and seen over all its steps. ERR_NOT_FOUND,
+ * ERR_SYS.  Caller: build_driver_done(). */
+int build_driver_probe(struct proc_keeper *k, const struct build_record *base,
+		       const struct build_step *step, struct build_driver *out, struct err *err);
 void build_driver_done(struct build_driver *d);
 
 /* The flags of one driver: for compiles, links, and the archive tools to use instead. */
@@ -81,6 +90,9 @@ struct build_plan {
 	size_t n_drivers;
 	struct build_action *actions; /* values owned by the plan */
 	size_t n_actions;
+	uint64_t *keys; /* the steps that may be altered: those of base, so that no probe is */
+	size_t n_keys;
+	bool disable_cache; /* base was compiled below a ccache that cannot be recorded */
 };
 /*
  * For the drivers of base.  ERR_REFUSED with the cause: not for this compiler, mixed compilers with

@@ -1,0 +1,2 @@
+rb_unit(build core base proc interpose build)
+rb_unit(build_run core base proc build)

@@ -152,15 +152,14 @@ static bool keeper_reap_now(struct keeper_run *r)
 }
 
 /* Waits first, since the time is being taken; and again, for what ended before the signals were
- * taken off. */
+ * taken off.  They always are: a signal that stays would make every poll return at once. */
 static bool keeper_reap(void *arg)
 {
 	struct keeper_run *r = arg;
+	bool alone = keeper_reap_now(r);
 
-	if (keeper_reap_now(r))
-		return true;
 	keeper_drain(r->k->sigfd);
-	return keeper_reap_now(r);
+	return alone || keeper_reap_now(r);
 }
 
 static void keeper_kill_all(struct keeper_run *r)
@@ -301,6 +300,16 @@ static void keeper_start(struct keeper_run *r, struct spawn *s)
 	(void)close(pipe_fd[1]);
 }
 
+static void keeper_close_fds(const struct spawn *s)
+{
+	const int fds[] = { s->out_fd, s->err_fd, s->cwd_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+	}
+}
+
 static void keeper_run(struct keeper *k, const struct wire_head *h, struct spawn *s)
 {
 	struct keeper_run r = { .k = k,
@@ -313,12 +322,6 @@ static void keeper_run(struct keeper *k, const struct wire_head *h, struct spawn
 		r.reply.fail.stage = STAGE_MESSAGE;
 	else
 		keeper_start(&r, s);
-	if (s->out_fd >= 0)
-		(void)close(s->out_fd);
-	if (s->err_fd >= 0)
-		(void)close(s->err_fd);
-	if (s->cwd_fd >= 0)
-		(void)close(s->cwd_fd);
 	if (r.pid > 0) {
 		r.deadline = h->timeout_ns ? keeper_add_ns(r.t0, h->timeout_ns) : 0;
 		keeper_watch(&r);
@@ -326,6 +329,9 @@ static void keeper_run(struct keeper *k, const struct wire_head *h, struct spawn
 	}
 	if (r.status_fd >= 0)
 		keeper_on_status(&r);
+	/* not before: the end of its streams would wake the opener while the program ends, and that
+	 * is within the time that is taken */
+	keeper_close_fds(s);
 	free(s->block);
 	if (!wire_send(KEEPER_CTL, &r.reply, sizeof(r.reply), NULL, 0))
 		keeper_leave(k);

@@ -279,6 +279,54 @@ static void test_bombs(void)
 	expect_sh("echo on", capture, "on\n");
 }
 
+/* ---- idle means asleep ---- */
+
+/* 'S' where it sleeps, 'R' where it runs; of a process that is there. */
+static char state_of(pid_t pid)
+{
+	char path[64], buf[512];
+	const char *p;
+	ssize_t n;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	n = read(fd, buf, sizeof(buf) - 1);
+	CHECK(n > 0 && close(fd) == 0);
+	buf[n] = '\0';
+	p = strrchr(buf, ')');
+	CHECK(p && p[1] == ' ');
+	return p[2];
+}
+
+static void on_asleep_tick(void *arg)
+{
+	unsigned *n = arg;
+
+	n[0]++;
+	n[1] += state_of(proc_keeper_pid(keeper)) == 'S';
+}
+
+/* A keeper that turns round and round would take a CPU from what is being measured. */
+static void test_asleep(void)
+{
+	unsigned n[2] = { 0, 0 };
+	struct proc_spec spec = { .on_tick = on_asleep_tick, .arg = n };
+	struct proc_result res;
+
+	/* with orphans to be reaped on the way */
+	run_sh("(sleep 0.01 &); (sleep 0.3 & (true &)); sleep 1.2", spec, &res);
+	CHECK_INT(res.exit_code, 0);
+	CHECK(n[0] >= 2 && n[1] * 2 >= n[0]);
+	n[0] = n[1] = 0;
+	for (int i = 0; i < 20; i++) {
+		pause_ms(10);
+		on_asleep_tick(n);
+	}
+	CHECK(n[1] >= 10);
+}
+
 /* ---- as a user without rights ---- */
 
 static void check_suid(void)
@@ -392,6 +440,7 @@ int main(int argc, char **argv)
 	test_leftover();
 	test_held_pipe();
 	test_bombs();
+	test_asleep();
 	test_plain_user();
 	proc_keeper_close(keeper);
 	proc_keeper_close(NULL);

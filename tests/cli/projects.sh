@@ -120,8 +120,8 @@ grep -v '^#' cases | while read -r macro decision guard _; do
 	[ "$same $sameother" = "$want" ] || fail "$macro: right on both inputs is '$same $sameother', not '$want'"
 	# another run shows what an earlier one kept; the gain is too large to be noise
 	case $guard in held-out | cold)
-		./prog >/dev/null
-		less "$slow * 10" "$(figure ./prog)" || fail "$macro is not fast"
+		for _ in 1 2 3 4 5 6 7 8; do figure ./prog; done | sort -n >"$tmp/figures"
+		less "$slow * 5" "$(tail -n 1 "$tmp/figures")" || fail "$macro is not fast"
 		;;
 	esac
 done

@@ -38,8 +38,10 @@ fake id <<T
 cat '$tmp/uid'
 T
 fake dpkg-query <<T
-for p; do :; done
-grep -qx "\$p" '$tmp/absent' || printf installed
+shift 2
+for p; do
+	grep -qx "\$p" '$tmp/absent' || echo "\$p installed"
+done
 T
 fake apt-get <<T
 [ "\$1" = update ] && exit 0

@@ -12,6 +12,7 @@ const struct env_var env_table[ENV_N] = {
 				       "them" },
 	[ENV_STATE_HOME] = { "XDG_STATE_HOME", "~/.local/state",
 			     "folder whose rocbudai/ holds master ledgers and checkpoints" },
+	[ENV_TMPDIR] = { "TMPDIR", "/tmp", "folder for what is needed during one command only" },
 	[ENV_PLAYS_DIR] = { "ROCBUDAI_PLAYS_DIR", "none",
 			    "folder of further plays, read after the built-in ones" },
 	[ENV_NO_COLOR] = { "NO_COLOR", "unset", "when set, terminal output has no colour" },

@@ -1,6 +1,6 @@
 /*
  * The one table of environment variables that the program reads; docs/environment.md is generated
- * from it (`rocbudai help environment --markdown`).  Threads: any, as long as nobody calls setenv.
+ * from it (`rocbudai help environment`).  Threads: any, as long as nobody calls setenv.
  */
 #ifndef BASE_ENV_H
 #define BASE_ENV_H
@@ -12,6 +12,7 @@ enum env_id {
 	ENV_BENCH_CPUS,
 	ENV_ROCR_VISIBLE_DEVICES,
 	ENV_STATE_HOME,
+	ENV_TMPDIR,
 	ENV_PLAYS_DIR,
 	ENV_NO_COLOR,
 	ENV_N,

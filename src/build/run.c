@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/file.h"
 #include "build/build_priv.h"
 #include "core/cleanup.h"
@@ -131,7 +132,7 @@ static bool preloadable(const char *path)
 
 static int make_dir(struct recorder *rc, const char *tmp_dir, struct err *err)
 {
-	const char *tmp = tmp_dir ? tmp_dir : getenv("TMPDIR");
+	const char *tmp = tmp_dir ? tmp_dir : env_get(ENV_TMPDIR);
 
 	if (!tmp || tmp[0] != '/')
 		tmp = "/tmp";

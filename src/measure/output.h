@@ -123,7 +123,7 @@ size_t output_model_ignored(const struct output_model *m);
 
 /* A kind of field: all fields with that name and class. */
 struct output_name {
-	const char *name; /* its label, column or "line 4, field 2"; UTF-8 */
+	char *name; /* its label, column or "line 4, field 2"; UTF-8 */
 	enum output_class cls;
 	size_t n; /* fields */
 };
@@ -154,10 +154,9 @@ struct output_verdict {
  * Compares another run.  Lines must be the same ones in the same order (in any order only where the
  * learnt runs printed the same lines in different orders).  A field that is not compared must be
  * there and of its kind.  Where the model's mode is not OUTPUT_COMPARED the verdict is not ok.
- * ERR_NOMEM.
  */
-int output_check(const struct output_model *m, const struct output_run *run,
-		 struct output_verdict *out, struct err *err);
+void output_check(const struct output_model *m, const struct output_run *run,
+		  struct output_verdict *out);
 /* {"mode", "ok", "compared_fields", "n_mismatches", "mismatches": [...]}; a new reference. */
 struct json *output_verdict_json(const struct output_verdict *v);
 

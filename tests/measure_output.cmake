@@ -1,0 +1,1 @@
+rb_unit(output core base measure)

@@ -10,6 +10,7 @@ const struct env_var env_table[ENV_N] = {
 	[ENV_ROCR_VISIBLE_DEVICES] = { "ROCR_VISIBLE_DEVICES", "all",
 				       "GPUs that this session may use; measurements never leave "
 				       "them" },
+	[ENV_HOME] = { "HOME", "none", "folder below which XDG_STATE_HOME has its default" },
 	[ENV_STATE_HOME] = { "XDG_STATE_HOME", "~/.local/state",
 			     "folder whose rocbudai/ holds master ledgers and checkpoints" },
 	[ENV_TMPDIR] = { "TMPDIR", "/tmp", "folder for what is needed during one command only" },

@@ -46,7 +46,7 @@ int ledger_kind_from(const char *name, enum ledger_kind *out);
  * All numbers must be finite; min <= median <= max, ci95_low <= ci95_high.
  */
 struct ledger_value {
-	const char *name; /* never empty, once a record */
+	const char *name; /* never empty */
 	double value;
 	const char *unit; /* never empty; "1" for a pure number */
 	unsigned n;	  /* effective repetitions; 1 for a single reading; never 0 */

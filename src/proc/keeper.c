@@ -314,8 +314,7 @@ static void keeper_run(struct keeper *k, const struct wire_head *h, struct spawn
 {
 	struct keeper_run r = { .k = k,
 				.status_fd = -1,
-				.grace = h->grace_ns ? h->grace_ns : KEEPER_GRACE_NS,
-				.reply = { .magic = WIRE_MAGIC } };
+				.grace = h->grace_ns ? h->grace_ns : KEEPER_GRACE_NS };
 
 	r.reply.fail.errnum = spawn_parse(s, h, k->body, h->body_bytes);
 	if (r.reply.fail.errnum)
@@ -326,6 +325,10 @@ static void keeper_run(struct keeper *k, const struct wire_head *h, struct spawn
 		r.deadline = h->timeout_ns ? keeper_add_ns(r.t0, h->timeout_ns) : 0;
 		keeper_watch(&r);
 		keeper_kill_all(&r);
+		if (!r.ended)
+			r.reply.fail = (struct wire_fail){ .stage = STAGE_STUCK,
+							   .errnum = EPERM,
+							   .index = (uint32_t)r.pid };
 	}
 	if (r.status_fd >= 0)
 		keeper_on_status(&r);

@@ -81,10 +81,29 @@ static int proc_hello(struct proc_keeper *k, struct err *err)
 
 	if (!wire_recv(k->life, &hello, sizeof(hello), NULL, NULL))
 		return err_set(err, ERR_SYS,
-			       "start the keeper process: it ended at once; is /dev/null there?");
+			       "start the keeper process: it did not come up; is /dev/null there?");
 	if (hello.errnum)
 		return err_sys(err, hello.errnum, "start the keeper process");
 	k->keeper = hello.keeper;
+	return ERR_OK;
+}
+
+/* Processes are found in /proc: without it, or with that of another PID namespace, nothing that a
+ * program leaves behind would be found, or the wrong ones. */
+static int proc_check_procfs(struct err *err)
+{
+	char buf[32], want[32];
+	ssize_t n = readlink("/proc/self", buf, sizeof(buf) - 1);
+
+	if (n < 0)
+		return err_sys(err, errno, "start the keeper process: read /proc/self");
+	buf[n] = '\0';
+	(void)snprintf(want, sizeof(want), "%d", (int)getpid());
+	if (strcmp(buf, want) != 0)
+		return err_set(err, ERR_SYS,
+			       "start the keeper process: /proc says that we are process %s, but "
+			       "we are %s: mount a /proc of this PID namespace",
+			       buf, want);
 	return ERR_OK;
 }
 
@@ -93,15 +112,19 @@ int proc_keeper_open(struct proc_keeper **out, struct err *err)
 	int ctl[2] = { -1, -1 }, life[2] = { -1, -1 };
 	AUTO_CLOSE int opener = -1;
 	struct timeval late = { .tv_sec = PROC_LATE_S };
-	struct proc_keeper *k = calloc(1, sizeof(*k));
-	int r;
+	struct proc_keeper *k;
+	int r = proc_check_procfs(err);
 
+	if (r < 0)
+		return r;
+	k = calloc(1, sizeof(*k));
 	if (!k)
 		return err_set(err, ERR_NOMEM, "start the keeper process: out of memory");
 	k->has_cpus = sched_getaffinity(0, sizeof(k->cpus), &k->cpus) == 0;
 	opener = wire_fd_high(wire_pidfd_open(getpid()));
 	if (!proc_pair(ctl) || !proc_pair(life) ||
 	    setsockopt(ctl[0], SOL_SOCKET, SO_SNDTIMEO, &late, sizeof(late)) != 0 ||
+	    setsockopt(life[0], SOL_SOCKET, SO_RCVTIMEO, &late, sizeof(late)) != 0 ||
 	    (k->guard = proc_fork_guard(ctl, life, opener)) < 0) {
 		r = err_sys(err, errno, "start the keeper process");
 		proc_close_pair(ctl);
@@ -216,9 +239,11 @@ static int proc_check(const struct proc_spec *spec, struct err *err)
 	for (size_t i = 0; i < spec->n_mounts; i++) {
 		const struct proc_mount *m = &spec->mounts[i];
 
-		if (!m->dst || m->dst[0] != '/' || (m->src && m->src[0] != '/'))
+		/* what is mounted on / is seen by nobody who is inside already */
+		if (!m->dst || m->dst[0] != '/' || !m->dst[1] || (m->src && m->src[0] != '/'))
 			return err_set(err, ERR_INVALID,
-				       "run %.150s: mount %.120s on %.120s: both need full paths",
+				       "run %.150s: mount %.120s on %.120s: both need full paths, "
+				       "the second below /",
 				       spec->argv[0], m->src ? m->src : "an empty folder",
 				       m->dst ? m->dst : "(null)");
 	}
@@ -467,9 +492,10 @@ static bool proc_on_time(struct proc_run *r)
 	return !r->give_up_at || now < r->give_up_at;
 }
 
-static int proc_lost(struct proc_run *r, const char *why, struct err *err)
+/* alive: its socket is not at its end, so that its number is still its own. */
+static int proc_lost(struct proc_run *r, bool alive, const char *why, struct err *err)
 {
-	if (r->k->keeper > 0 && !r->k->dead)
+	if (alive)
 		(void)kill(r->k->keeper, SIGKILL);
 	proc_give_up(r->k);
 	return err_sys(err, ECHILD, "run %.150s: the keeper process %s; what it ran was killed",
@@ -490,9 +516,9 @@ static int proc_wait(struct proc_run *r, struct err *err)
 		};
 
 		if (poll(p, 4, proc_poll_ms(r)) < 0 && errno != EINTR)
-			return proc_lost(r, "cannot be waited for", err);
+			return proc_lost(r, true, "cannot be waited for", err);
 		if (!proc_on_time(r))
-			return proc_lost(r, "did not answer in time", err);
+			return proc_lost(r, true, "did not answer in time", err);
 		if (p[1].revents)
 			(void)proc_stream_read(r, 0);
 		if (p[2].revents)
@@ -501,9 +527,8 @@ static int proc_wait(struct proc_run *r, struct err *err)
 			proc_send_stop(r);
 		if (!p[0].revents)
 			continue;
-		if (!wire_recv(r->k->ctl, &r->reply, sizeof(r->reply), NULL, NULL) ||
-		    r->reply.magic != WIRE_MAGIC)
-			return proc_lost(r, "was killed", err);
+		if (!wire_recv(r->k->ctl, &r->reply, sizeof(r->reply), NULL, NULL))
+			return proc_lost(r, false, "was killed", err);
 		r->replied = true;
 	}
 	return ERR_OK;

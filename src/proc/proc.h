@@ -27,7 +27,7 @@
 struct err;
 struct proc_keeper;
 
-/* Owns: caller closes with proc_keeper_close().  ERR_SYS. */
+/* Owns: caller closes with proc_keeper_close().  Needs a /proc of our PID namespace.  ERR_SYS. */
 int proc_keeper_open(struct proc_keeper **out, struct err *err);
 /* Kills whatever hangs below, waits for it (at most a minute), frees.  NULL is fine. */
 void proc_keeper_close(struct proc_keeper *k);
@@ -43,7 +43,7 @@ enum proc_io {
 /* A change of the file system view of the child alone (its own mount namespace). */
 struct proc_mount {
 	const char *src; /* NULL: an empty tmpfs; else this folder or file is bound there */
-	const char *dst; /* exists; both are full paths; at most 64 mounts */
+	const char *dst; /* exists, not /; both are full paths; at most 64 mounts */
 };
 
 struct proc_limit {
@@ -104,7 +104,8 @@ struct proc_result {
  * Runs one program to its end, drains its captured streams and kills what it left behind.
  * *res is filled on success, and then the caller owes it proc_result_done(); a program that fails
  * or is killed is a success of this call.  ERR_SYS: not started, with the errno of exec, chdir or
- * the namespace (message says which, and on what); or the keeper died, ERR_SYS with ECHILD
+ * the namespace (message says which, and on what); EPERM too where a program that was to be stopped
+ * cannot be killed and runs on; or the keeper died, ERR_SYS with ECHILD
  * (close it and open another).  ERR_INVALID: no argv[0], a relative mount.  ERR_LIMIT, ERR_NOMEM.
  */
 int proc_run(struct proc_keeper *k, const struct proc_spec *spec, struct proc_result *res,

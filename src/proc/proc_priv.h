@@ -63,6 +63,7 @@ enum wire_stage {
 	STAGE_LIMIT, /* index says which */
 	STAGE_AFFINITY,
 	STAGE_EXEC,
+	STAGE_STUCK, /* it runs on: neither TERM nor KILL ended it */
 };
 
 struct wire_fail {
@@ -72,7 +73,6 @@ struct wire_fail {
 };
 
 struct wire_reply {
-	uint32_t magic;
 	struct wire_fail fail;
 	int32_t status; /* of wait4 */
 	uint32_t n_leftover, n_unkillable;

@@ -119,6 +119,11 @@ int text_fail(const struct proc_spec *spec, const struct wire_fail *f, size_t bo
 		break;
 	case STAGE_AFFINITY:
 		return err_sys(err, f->errnum, "run %.300s: bind it to the chosen CPUs", name);
+	case STAGE_STUCK:
+		return err_sys(err, f->errnum,
+			       "run %.200s: it was to end but cannot be killed, and runs on as "
+			       "process %u: it belongs to another user or hangs in the kernel",
+			       name, (unsigned)f->index);
 	case STAGE_EXEC:
 		return text_fail_exec(spec, f, body_bytes, err);
 	}

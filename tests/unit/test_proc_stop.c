@@ -4,10 +4,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -334,6 +341,7 @@ static void check_suid(void)
 	struct proc_spec spec = { 0 };
 	struct proc_result res;
 	char script[600];
+	const char *argv[] = { script, "suid", NULL };
 
 	(void)snprintf(script, sizeof(script), "'%s/suid' suid & sleep 0.4", dir);
 	run_sh(script, spec, &res);
@@ -350,6 +358,16 @@ static void check_suid(void)
 	CHECK_INT(res.n_unkillable, 0);
 	pause_ms(2000);
 	run_sh("exit 0", spec, &res);
+	CHECK_INT(res.n_leftover, 0);
+	/* the program itself: the run cannot end it, and says so */
+	(void)snprintf(script, sizeof(script), "%s/suid", dir);
+	spec.argv = argv;
+	spec.timeout_ns = 200 * MS;
+	spec.grace_ns = 100 * MS;
+	expect_fail(spec, ERR_SYS, EPERM, "cannot be killed");
+	spec.timeout_ns = 0;
+	run_sh("exit 4", spec, &res);
+	CHECK_INT(res.exit_code, 4);
 	CHECK_INT(res.n_leftover, 0);
 }
 
@@ -420,6 +438,77 @@ static void test_plain_user(void)
 	}
 }
 
+/* ---- other kernels ---- */
+
+/* Answers calls that came with Linux 5.1 to 5.9 as a kernel before them does. */
+static void deny_new_calls(void)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_send_signal, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+	};
+	struct sock_fprog prog_old = { .len = sizeof(f) / sizeof(f[0]), .filter = f };
+
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog_old) == 0);
+	CHECK(syscall(SYS_pidfd_open, getpid(), 0) < 0 && errno == ENOSYS);
+}
+
+static void in_child(void (*what)(void))
+{
+	pid_t pid;
+	int status;
+
+	(void)fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		what();
+		(void)fflush(stdout);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_INT(status, 0);
+}
+
+static void on_old_kernel(void)
+{
+	struct err err = { 0 };
+
+	/* descriptors to be closed without close_range */
+	CHECK(fcntl(1, F_DUPFD, 100) >= 100);
+	deny_new_calls();
+	CHECK_OK(proc_keeper_open(&keeper, &err), &err);
+	expect_sh("ls /proc/$PPID/fd | grep -c '^1[0-9][0-9]$' || :", capture, "0\n");
+	test_timeout();
+	test_term_tree();
+	test_leftover();
+	test_bombs();
+	proc_keeper_close(keeper);
+}
+
+/* Nothing could be found there, so nothing is started. */
+static void without_procfs(void)
+{
+	struct err err = { 0 };
+
+	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("tmpfs", "/proc", "tmpfs", 0, NULL) != 0) {
+		(void)printf("skipped: no /proc: no right to cover it here\n");
+		return;
+	}
+	CHECK_INT(proc_keeper_open(&keeper, &err), ERR_SYS);
+	CHECK_HAS(err.msg, "/proc");
+	/* that of another process is as bad */
+	CHECK(symlink("1", "/proc/self") == 0);
+	CHECK_INT(proc_keeper_open(&keeper, &err), ERR_SYS);
+	CHECK_HAS(err.msg, "PID namespace");
+}
+
 int main(int argc, char **argv)
 {
 	struct err err = { 0 };
@@ -443,6 +532,8 @@ int main(int argc, char **argv)
 	test_asleep();
 	test_plain_user();
 	proc_keeper_close(keeper);
+	in_child(on_old_kernel);
+	in_child(without_procfs);
 	proc_keeper_close(NULL);
 	CHECK(rmdir(dir) == 0);
 	return 0;

@@ -371,6 +371,30 @@ static void test_flood(void)
 	proc_result_done(&res);
 }
 
+static void on_slow(void *arg, bool is_err, const char *data, size_t n)
+{
+	pause_ms(20);
+	on_count(arg, is_err, data, n);
+}
+
+/* The program has ended before its output is read: it lies in the pipes still. */
+static void test_slow_reader(void)
+{
+	struct seen seen = { 0, 0 };
+	struct proc_spec spec = capture;
+	struct proc_result res;
+
+	spec.on_output = on_slow;
+	spec.arg = &seen;
+	run_sh("head -c 250000 /dev/zero; head -c 200000 /dev/zero >&2", spec, &res);
+	CHECK_INT(res.out.total, 250000);
+	CHECK_INT(res.err.total, 200000);
+	CHECK_INT(seen.out, 250000);
+	CHECK_INT(seen.err, 200000);
+	CHECK_INT(res.out.head_len, 250000);
+	proc_result_done(&res);
+}
+
 static void test_inherit(void)
 {
 	struct proc_spec spec = { .out = PROC_IO_INHERIT, .err = PROC_IO_INHERIT };
@@ -577,6 +601,7 @@ int main(int argc, char **argv)
 	test_capture();
 	test_capture_edges();
 	test_flood();
+	test_slow_reader();
 	test_inherit();
 	test_closed();
 	test_limits();

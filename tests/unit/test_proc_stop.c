@@ -213,6 +213,13 @@ static void test_stop(void)
 	CHECK(res.stopped);
 	proc_result_done(&res);
 	for (int i = 0; i < 20; i++) {
+		/* what the shell forks just then is told to end as well, not left for the grace */
+		run_sh("sleep 100; :", spec, &res);
+		CHECK(res.stopped);
+		CHECK_INT(res.n_leftover, 0);
+		proc_result_done(&res);
+	}
+	for (int i = 0; i < 20; i++) {
 		/* the stop may cross the end */
 		run_sh("exit 0", spec, &res);
 		proc_result_done(&res);

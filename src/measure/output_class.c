@@ -127,27 +127,39 @@ static size_t output_mark_span(struct output_view *v, size_t i, size_t from, siz
 	return i;
 }
 
-static void output_mark_matches(struct output_view *v, const regex_t *re, bool group, size_t start,
-				size_t end, enum output_class cls)
+/* line is the line's beginning, which starts at offset start of the text. */
+static void output_mark_matches(struct output_view *v, const regex_t *re, bool group,
+				const char *line, size_t start, enum output_class cls)
 {
-	size_t at = start, tok = 0;
+	size_t at = 0, tok = 0, len = strlen(line);
 
-	if (end - start > OUTPUT_LINE_MAX)
-		end = start + OUTPUT_LINE_MAX;
-	for (int guard = 0; guard < 1000 && at <= end; guard++) {
-		regmatch_t m[2] = { { .rm_so = 0, .rm_eo = (regoff_t)(end - at) } };
+	for (int guard = 0; guard < 1000 && at <= len; guard++) {
+		regmatch_t m[2];
 		const regmatch_t *hit;
 
-		if (regexec(re, v->text + at, 2, m, REG_STARTEND | (at > start ? REG_NOTBOL : 0)) !=
-		    0)
+		if (regexec(re, line + at, 2, m, at ? REG_NOTBOL : 0) != 0)
 			return;
 		hit = group && m[1].rm_so >= 0 ? &m[1] : &m[0];
 		if (hit->rm_eo > hit->rm_so)
-			tok = output_mark_span(v, tok, at + (size_t)hit->rm_so,
-					       at + (size_t)hit->rm_eo, cls == OUTPUT_FOM && !group,
-					       cls);
+			tok = output_mark_span(v, tok, start + at + (size_t)hit->rm_so,
+					       start + at + (size_t)hit->rm_eo,
+					       cls == OUTPUT_FOM && !group, cls);
 		at += m[0].rm_eo > 0 ? (size_t)m[0].rm_eo : 1;
 	}
+}
+
+static void output_mark_patterns(struct output_view *v, size_t start, size_t end)
+{
+	const struct output_rules *r = v->rules;
+	char line[OUTPUT_LINE_MAX + 1];
+	size_t n = end - start < OUTPUT_LINE_MAX ? end - start : OUTPUT_LINE_MAX;
+
+	memcpy(line, v->text + start, n);
+	line[n] = '\0';
+	for (size_t i = 0; i < r->n_ignore; i++)
+		output_mark_matches(v, &r->ignore[i], false, line, start, OUTPUT_USER);
+	if (r->has_fom)
+		output_mark_matches(v, &r->fom, r->fom_group, line, start, OUTPUT_FOM);
 }
 
 /* ---- words round a number ---- */
@@ -615,10 +627,8 @@ void output_classify(const struct output_rules *r, const char *text, size_t star
 {
 	struct output_view v = { .rules = r, .text = text, .v = t->v, .n = t->n };
 
-	for (size_t i = 0; i < r->n_ignore; i++)
-		output_mark_matches(&v, &r->ignore[i], false, start, end, OUTPUT_USER);
-	if (r->has_fom)
-		output_mark_matches(&v, &r->fom, r->fom_group, start, end, OUTPUT_FOM);
+	if (r->n_ignore || r->has_fom)
+		output_mark_patterns(&v, start, end);
 	output_mark_dates(&v);
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->v[i].cls == OUTPUT_FOM && t->v[i].kind == OUTPUT_NUM) {

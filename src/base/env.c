@@ -16,6 +16,8 @@ const struct env_var env_table[ENV_N] = {
 	[ENV_TMPDIR] = { "TMPDIR", "/tmp", "folder for what is needed during one command only" },
 	[ENV_PLAYS_DIR] = { "ROCBUDAI_PLAYS_DIR", "none",
 			    "folder of further plays, read after the built-in ones" },
+	[ENV_SYSROOT] = { "ROCBUDAI_SYSROOT", "/",
+			  "folder whose sys/ and proc/ are read instead of the machine's, for tests" },
 	[ENV_NO_COLOR] = { "NO_COLOR", "unset", "when set, terminal output has no colour" },
 };
 

@@ -15,6 +15,7 @@ enum env_id {
 	ENV_STATE_HOME,
 	ENV_TMPDIR,
 	ENV_PLAYS_DIR,
+	ENV_SYSROOT,
 	ENV_NO_COLOR,
 	ENV_N,
 };

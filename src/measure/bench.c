@@ -393,5 +393,5 @@ const char *bench_tag(const struct bench_result *r)
 {
 	if (!r->has_summary)
 		return "";
-	return bench_effective(r) >= STATS_N_FACT_MIN ? "FACT" : "INFERENCE";
+	return bench_effective(r) >= STATS_N_FACT_MIN ? "FACT" : "OPINION";
 }

@@ -113,7 +113,7 @@ void bench_result_done(struct bench_result *r);
 /* The summary of the figure of merit, or of wall time where there is none.  NULL: no summary. */
 const struct stats_summary *bench_figure(const struct bench_result *r);
 size_t bench_effective(const struct bench_result *r); /* repetitions that count */
-/* "FACT" from STATS_N_FACT_MIN effective repetitions on, else "INFERENCE"; "" without summary. */
+/* "FACT" from STATS_N_FACT_MIN effective repetitions on, else "OPINION"; "" without summary. */
 const char *bench_tag(const struct bench_result *r);
 
 #endif

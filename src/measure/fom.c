@@ -238,9 +238,10 @@ static int fom_line(const struct fom *f, const char *text, size_t n, double *out
 		n = FOM_LINE_MAX;
 	}
 	/* regexec() ends at a NUL, so that one within the line becomes another control byte */
-	for (size_t i = 0; i < n; i++)
-		s[i] = text[i] ? text[i] : '\001';
+	memcpy(s, text, n);
 	s[n] = '\0';
+	for (char *nul = s; (nul = memchr(nul, '\0', n - (size_t)(nul - s)));)
+		*nul = '\001';
 	if (!fom_match_last(f, s, n, m))
 		return 0;
 	if (f->re.re_nsub == 1) {

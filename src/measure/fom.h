@@ -40,6 +40,10 @@ int fom_read(const struct fom *f, const char *text, size_t len, double *out, str
 int fom_read_capture(const struct fom *f, const struct proc_capture *c, double *out,
 		     struct err *err);
 
+/* Whether larger is better, told from a unit or a word: rates are better high, times low.  False:
+ * it cannot be told, *higher untouched. */
+bool fom_direction(const char *word, bool *higher);
+
 /* What a word or unit such as "GLUPS" or "time" in the output stands for. */
 struct fom_guess {
 	char pattern[FOM_PATTERN_MAX + 1];

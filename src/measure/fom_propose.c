@@ -160,8 +160,7 @@ static bool fom_is_any(const char *text, const char *const *words)
 	return false;
 }
 
-/* Rates are better high, times better low; of anything else nothing is said. */
-static void fom_guess_direction(const char *word, const char *unit, struct fom_guess *out)
+bool fom_direction(const char *word, bool *higher)
 {
 	static const char *const rates[] = { "/s",     "flop",	     "lups",  "per sec",   "speed",
 					     "rate",   "throughput", "score", "bandwidth", "fps",
@@ -171,15 +170,15 @@ static void fom_guess_direction(const char *word, const char *unit, struct fom_g
 	static const char *const units[] = { "s",    "sec", "secs", "second", "ms",
 					     "msec", "us",  "ns",   "min",    NULL };
 
-	if (fom_has_any(word, times) || fom_is_any(word, units) || fom_has_any(unit, times) ||
-	    fom_is_any(unit, units)) {
-		out->has_direction = true;
-		out->higher = false;
+	if (fom_has_any(word, rates)) {
+		*higher = true;
+		return true;
 	}
-	if (fom_has_any(word, rates) || fom_has_any(unit, rates)) {
-		out->has_direction = true;
-		out->higher = true;
+	if (fom_has_any(word, times) || fom_is_any(word, units)) {
+		*higher = false;
+		return true;
 	}
+	return false;
 }
 
 /* The word behind the number, or in brackets between word and number, such as "Time (s): 3". */
@@ -280,7 +279,8 @@ static int fom_hunt(struct fom_hunt *h, const char *text, size_t len, struct fom
 		if (h->tries > 0 && fom_place_in(s, n, h->word, h->any_case, &p) &&
 		    fom_build(s, n, &p, h->word, &g) == 0 && h->tries-- > 0 &&
 		    fom_holds(&g, text, len, s + p.number, p.number_len, &g.value)) {
-			fom_guess_direction(h->word, g.unit, &g);
+			g.has_direction = fom_direction(g.unit, &g.higher) ||
+					  fom_direction(h->word, &g.higher);
 			*out = g;
 			return 1;
 		}

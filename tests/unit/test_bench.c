@@ -210,7 +210,7 @@ static void test_run_counts(void)
 	o = (struct bench_opts){ .cmd = { .shell = "true" }, .reps = 2 };
 	CHECK_OK(bench_run(k, &o, &r, &err), &err);
 	CHECK(!r.has_fom && bench_figure(&r) == &r.wall);
-	CHECK_STR(bench_tag(&r), "INFERENCE"); /* two are no fact */
+	CHECK_STR(bench_tag(&r), "OPINION"); /* two are no fact */
 	bench_result_done(&r);
 }
 

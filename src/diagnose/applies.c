@@ -260,10 +260,18 @@ static bool cond_compiler(const struct applies_in *in)
 
 static bool applies_version(const char *text, unsigned *major, unsigned *minor)
 {
-	int used = 0;
+	char *end;
+	unsigned long a = strtoul(text, &end, 10), b;
 
-	return sscanf(text, "%u.%u%n", major, minor, &used) == 2 && text[used] == '\0' &&
-	       *major < 1000 && *minor < 1000;
+	if (end == text || *end != '.' || a > 999)
+		return false;
+	text = end + 1;
+	b = strtoul(text, &end, 10);
+	if (end == text || *end || b > 999)
+		return false;
+	*major = (unsigned)a;
+	*minor = (unsigned)b;
+	return true;
 }
 
 static bool cond_min_glibc(const struct applies_in *in)

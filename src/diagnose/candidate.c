@@ -135,7 +135,10 @@ static char *fill_hypothesis(const struct diagnose_play *p, const char *seen)
 	struct str s = { 0 };
 
 	for (size_t i = 0; i < n; i++)
-		str_addc(&s, p->body[i] == '\n' ? ' ' : p->body[i]);
+		if (p->body[i] == '\n')
+			str_addc(&s, ' ');
+		else
+			str_addc(&s, p->body[i]);
 	while (s.len && s.s[s.len - 1] == ' ')
 		s.s[--s.len] = '\0';
 	if (*seen)

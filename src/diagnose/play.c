@@ -60,15 +60,16 @@ static int play_text(const struct json *fm, const struct json *lines, const char
 static int play_id(const struct json *fm, const struct json *lines, const char *what, char **out,
 		   struct err *err)
 {
+	const char *id = json_get_str(fm, "id", "");
+	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-");
 	int r = play_text(fm, lines, "id", what, out, err);
 
 	if (r < 0)
 		return r;
-	if (strlen(*out) > DIAGNOSE_ID_MAX ||
-	    strspn(*out, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(*out))
+	if (n > DIAGNOSE_ID_MAX || id[n])
 		return err_set(err, ERR_INVALID,
 			       "%s:%d: id '%.60s': at most %d characters of a-z, 0-9 and '-'", what,
-			       play_line(lines, "id"), *out, DIAGNOSE_ID_MAX);
+			       play_line(lines, "id"), id, DIAGNOSE_ID_MAX);
 	return ERR_OK;
 }
 

@@ -1,0 +1,1 @@
+rb_unit(report core base ledger report)

@@ -82,7 +82,7 @@ int profile_run(struct proc_keeper *k, const struct profile_opts *opts, struct p
 void profile_result_done(struct profile_result *r); /* frees; zeroed objects are fine */
 
 /*
- * For the ledger: {"tool", "version", "ok", "why", "samples", "lost", "user_only", "counters",
+ * For the ledger: {"tool", "version", "ok", "why", "samples", "lost", "counters", "user_only",
  * "functions": [{"name", "dso", "file", "line", "share_pct", "samples"}], "lines": [{"file",
  * "line", "function", "share_pct"}], "lines_why"}; absent values are null.  A new reference.
  */

@@ -1,0 +1,1 @@
+rb_unit(profile core base proc profile)

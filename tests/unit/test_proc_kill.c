@@ -20,7 +20,12 @@
 #include "proc/proc.h"
 #include "proctest.h"
 
-#define ROUNDS	  20
+/* the sanitizers make each process start many times slower */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ROUNDS 6
+#else
+#define ROUNDS 20
+#endif
 #define TREE_SIZE 6 /* long-lived members of the tree */
 
 static char mark[64]; /* RB_MARK=... */

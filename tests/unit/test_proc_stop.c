@@ -91,6 +91,7 @@ static int prog_bomb(void)
 		CHECK(setgid(64999) == 0 && setuid(64999) == 0);
 	(void)setrlimit(RLIMIT_NPROC, &rl);
 	(void)signal(SIGTERM, SIG_IGN);
+	CHECK(write(1, "up", 2) == 2);
 	for (;;) {
 		if (fork() < 0)
 			pause_ms(1);
@@ -102,7 +103,8 @@ static int prog_suid(void)
 {
 	if (setuid(0) != 0)
 		return 9;
-	pause_ms(1500);
+	CHECK(write(1, "u", 1) == 1);
+	pause_ms(3000);
 	return 0;
 }
 
@@ -127,6 +129,32 @@ static int prog(const char *word)
 
 /* ---- stops ---- */
 
+/*
+ * A run that its timeout ends after it has said "up".  On a busy machine a program may need long to
+ * come so far: then again, with twice the time.
+ */
+static void run_up(const char *const *argv, struct proc_spec spec, struct proc_result *res)
+{
+	spec.argv = argv;
+	spec.out = PROC_IO_CAPTURE;
+	for (spec.timeout_ns = 200 * MS; spec.timeout_ns < 100 * SEC; spec.timeout_ns *= 2) {
+		run_spec(spec, res);
+		CHECK(res->timed_out);
+		CHECK(res->wall_ns >= spec.timeout_ns);
+		if (strncmp(res->out.head, "up", 2) == 0)
+			return;
+		proc_result_done(res);
+	}
+	CHECK(!"the program comes up");
+}
+
+static void run_up_sh(const char *script, struct proc_spec spec, struct proc_result *res)
+{
+	const char *argv[] = { "sh", "-c", script, NULL };
+
+	run_up(argv, spec, res);
+}
+
 static void test_timeout(void)
 {
 	struct proc_spec spec = capture;
@@ -142,15 +170,14 @@ static void test_timeout(void)
 	CHECK_HAS(text, "timed out after");
 	proc_result_done(&res);
 	spec.grace_ns = 200 * MS;
-	run_sh("trap '' TERM; echo up; while :; do sleep 0.02; done", spec, &res);
-	CHECK(res.timed_out);
+	run_up_sh("trap '' TERM; echo up; while :; do sleep 0.02; done", spec, &res);
 	CHECK_INT(res.term_signal, SIGKILL);
 	CHECK(res.wall_ns >= 400 * MS);
 	CHECK_STR(res.out.head, "up\n");
 	proc_result_done(&res);
 	/* a program that ends by itself within the grace says so */
-	run_sh("trap 'exit 5' TERM; while :; do sleep 0.02; done", spec, &res);
-	CHECK(res.timed_out);
+	spec.grace_ns = 60 * SEC;
+	run_up_sh("trap 'exit 5' TERM; echo up; while :; do sleep 0.02; done", spec, &res);
 	CHECK_INT(res.exit_code, 5);
 	proc_result_done(&res);
 	/* in time is in time */
@@ -166,14 +193,12 @@ static void test_term_tree(void)
 	struct proc_spec spec = capture;
 	struct proc_result res;
 
-	spec.timeout_ns = 500 * MS;
-	spec.grace_ns = 20 * SEC;
-	run_sh("setsid sh -c 'trap \"sleep 0.3; echo bye; exit\" TERM; while :; do sleep 0.02; "
-	       "done' & sleep 100",
-	       spec, &res);
-	CHECK(res.timed_out);
+	spec.grace_ns = 60 * SEC;
+	run_up_sh("setsid sh -c 'trap \"sleep 0.3; echo bye; exit\" TERM; echo up; while :; do "
+		  "sleep 0.02; done' & sleep 100",
+		  spec, &res);
 	CHECK_INT(res.term_signal, SIGTERM);
-	CHECK_STR(res.out.head, "bye\n");
+	CHECK_STR(res.out.head, "up\nbye\n");
 	CHECK_INT(res.n_leftover, 0);
 	proc_result_done(&res);
 }
@@ -279,17 +304,18 @@ static void test_held_pipe(void)
 
 static void test_bombs(void)
 {
-	struct proc_spec spec = { .timeout_ns = 300 * MS, .grace_ns = 100 * MS };
+	const char *argv[] = { self, "bomb", NULL };
+	struct proc_spec spec = { .grace_ns = 100 * MS };
 	struct proc_result res;
 
 	run_self("chains", (struct proc_spec){ 0 }, &res);
 	CHECK_INT(res.exit_code, 0);
 	CHECK(res.n_leftover > 0);
 	CHECK_INT(res.n_unkillable, 0);
-	run_self("bomb", spec, &res);
-	CHECK(res.timed_out);
+	run_up(argv, spec, &res);
 	CHECK_INT(res.term_signal, SIGKILL);
 	CHECK_INT(res.n_unkillable, 0);
+	proc_result_done(&res);
 	expect_sh("echo on", capture, "on\n");
 }
 
@@ -343,14 +369,24 @@ static void test_asleep(void)
 
 /* ---- as a user without rights ---- */
 
+/* Stops the run as soon as the program has become what it becomes. */
+static void on_first(void *arg, bool is_err, const char *data, size_t n)
+{
+	(void)is_err;
+	(void)data;
+	(void)n;
+	CHECK(write(*(int *)arg, "x", 1) == 1);
+}
+
 static void check_suid(void)
 {
 	struct proc_spec spec = { 0 };
 	struct proc_result res;
 	char script[600];
 	const char *argv[] = { script, "suid", NULL };
+	int fd[2];
 
-	(void)snprintf(script, sizeof(script), "'%s/suid' suid & sleep 0.4", dir);
+	(void)snprintf(script, sizeof(script), "{ '%s/suid' suid & } | head -c 1", dir);
 	run_sh(script, spec, &res);
 	if (res.n_leftover == 0) {
 		(void)printf("skipped: set-user-id: not honoured below /tmp\n");
@@ -363,16 +399,21 @@ static void check_suid(void)
 	CHECK_INT(res.exit_code, 2);
 	CHECK_INT(res.n_leftover, 1);
 	CHECK_INT(res.n_unkillable, 0);
-	pause_ms(2000);
+	pause_ms(4000);
 	run_sh("exit 0", spec, &res);
 	CHECK_INT(res.n_leftover, 0);
 	/* the program itself: the run cannot end it, and says so */
 	(void)snprintf(script, sizeof(script), "%s/suid", dir);
+	CHECK(pipe2(fd, O_CLOEXEC) == 0);
 	spec.argv = argv;
-	spec.timeout_ns = 200 * MS;
+	spec.out = PROC_IO_CAPTURE;
+	spec.on_output = on_first;
+	spec.arg = &fd[1];
+	spec.stop_fd = fd[0];
 	spec.grace_ns = 100 * MS;
 	expect_fail(spec, ERR_SYS, EPERM, "cannot be killed");
-	spec.timeout_ns = 0;
+	CHECK(close(fd[0]) == 0 && close(fd[1]) == 0);
+	spec = (struct proc_spec){ 0 };
 	run_sh("exit 4", spec, &res);
 	CHECK_INT(res.exit_code, 4);
 	CHECK_INT(res.n_leftover, 0);

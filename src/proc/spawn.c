@@ -269,8 +269,9 @@ static int spawn_exec(const struct spawn *s)
 
 			if (!spawn_goes_on(e))
 				return e;
-			/* found, but not ours to run, tells more than not found */
-			if (e == EACCES)
+			/* there, but not ours to run, tells more than not found; a folder that we
+			 * may not look into tells nothing */
+			if (e == EACCES && access(buf, F_OK) == 0)
 				result = e;
 		}
 		p += n;

@@ -48,7 +48,7 @@ static int prog_leave(void)
 		if (kind == 2) {
 			for (int fd = 0; fd < 3; fd++)
 				(void)close(fd);
-			(void)chdir("/");
+			CHECK(chdir("/") == 0);
 		}
 		(void)signal(SIGTERM, SIG_IGN);
 		(void)signal(SIGHUP, SIG_IGN);

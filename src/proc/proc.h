@@ -43,7 +43,9 @@ enum proc_io {
 /* A change of the file system view of the child alone (its own mount namespace). */
 struct proc_mount {
 	const char *src; /* NULL: an empty tmpfs; else this folder or file is bound there */
-	const char *dst; /* exists, not /; both are full paths; at most 64 mounts */
+	const char *dst; /* not /; both are full paths; at most 64 mounts.  Exists, or lies in the
+			    tmpfs of an earlier mount, where it is made: so a folder can be kept
+			    while what is around it is hidden */
 };
 
 struct proc_limit {

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
@@ -167,6 +168,31 @@ static bool spawn_mount_tmpfs(const char *dst)
 	return true;
 }
 
+/* Makes the folder dst where an empty one of ours hides it; elsewhere nothing is made. */
+static void spawn_mount_point(const struct proc_mount *mounts, size_t n, const char *dst)
+{
+	char path[PATH_MAX];
+	size_t top = 0, len = strlen(dst);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t have = strlen(mounts[i].dst);
+
+		if (!mounts[i].src && have < len && dst[have] == '/' &&
+		    memcmp(mounts[i].dst, dst, have) == 0)
+			top = have;
+	}
+	if (!top || len >= sizeof(path))
+		return;
+	memcpy(path, dst, len + 1);
+	for (size_t i = top + 1; i <= len; i++) {
+		if (path[i] == '/' || path[i] == '\0') {
+			path[i] = '\0';
+			(void)mkdir(path, 0755);
+			path[i] = dst[i];
+		}
+	}
+}
+
 bool spawn_mount_ns(const struct proc_mount *mounts, size_t n, struct wire_fail *f)
 {
 	int src[WIRE_LIST_MAX];
@@ -191,6 +217,7 @@ bool spawn_mount_ns(const struct proc_mount *mounts, size_t n, struct wire_fail 
 		const struct proc_mount *m = &mounts[f->index];
 		char path[32];
 
+		spawn_mount_point(mounts, f->index, m->dst);
 		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", src[f->index]);
 		if (m->src ? mount(path, m->dst, NULL, MS_BIND | MS_REC, NULL) != 0
 			   : !spawn_mount_tmpfs(m->dst))

@@ -569,11 +569,26 @@ static void test_mounts(void)
 	(void)snprintf(text, sizeof(text), "%s/new", dir);
 	CHECK(access(text, F_OK) != 0);
 	CHECK(access(src, F_OK) == 0);
+	/* a folder is kept while all around it is hidden, and written to for good */
+	m[0] = (struct proc_mount){ .dst = dir };
+	m[1] = (struct proc_mount){ .src = src, .dst = src };
+	spec.n_mounts = 2;
+	spec.cwd = src;
+	(void)snprintf(text, sizeof(text), "ls '%s'; ls; touch kept", dir);
+	expect_sh(text, spec, "s r c\nhere\n");
+	(void)snprintf(text, sizeof(text), "%s/kept", src);
+	CHECK(unlink(text) == 0);
+	spec.n_mounts = 1;
+	spec.cwd = "/";
 	spec.argv = argv;
 	m[0] = (struct proc_mount){ .src = "/no/source", .dst = dst };
 	expect_fail(spec, ERR_SYS, ENOENT, "/no/source");
 	m[0] = (struct proc_mount){ .dst = "/no/target" };
 	expect_fail(spec, ERR_SYS, ENOENT, "/no/target");
+	(void)snprintf(text, sizeof(text), "%s/absent", dir);
+	m[0] = (struct proc_mount){ .src = src, .dst = text };
+	expect_fail(spec, ERR_SYS, ENOENT, text);
+	CHECK(access(text, F_OK) != 0);
 	m[0] = (struct proc_mount){ .dst = "relative" };
 	expect_fail(spec, ERR_INVALID, 0, "relative");
 	(void)snprintf(text, sizeof(text), "%s/here", src);

@@ -242,12 +242,16 @@ bool stats_target_met(const double *x, size_t n, double target_pct)
 
 size_t stats_warmup(const double *x, size_t n)
 {
-	size_t settled = n / 2, most, k = 0;
 	struct stats_summary s = { 0 };
+	size_t most, k = 0;
 
-	if (n < STATS_N_CI_MIN || stats_summarise(x + settled, n - settled, &s, NULL) < 0)
+	if (n < STATS_N_CI_MIN)
 		return 0;
 	most = n / 2 - 1;
+	if (stats_summarise(x + most, n - most, &s, NULL) < 0)
+		return 0;
+	/* few values know their spread badly */
+	s.mad *= 1 + 2 / (double)(n - most);
 	while (k < most && stats_outlies(x[k], s.median, s.mad) &&
 	       (x[k] > s.median) == (x[0] > s.median))
 		k++;

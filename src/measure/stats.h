@@ -64,8 +64,9 @@ size_t stats_next_look(size_t n); /* the first look after n */
 bool stats_target_met(const double *x, size_t n, double target_pct);
 
 /*
- * How many leading repetitions are a warm-up to drop (`--warmup auto`): those shifted against the
- * settled second half.  At most n / 2 - 1, and 0 below 6 values.
+ * How many leading repetitions are a warm-up to drop (`--warmup auto`): those that are outliers,
+ * all to one side, against the last n / 2 + 1.  At most n / 2 - 1, and 0 below STATS_N_CI_MIN
+ * values.
  */
 size_t stats_warmup(const double *x, size_t n);
 
@@ -87,7 +88,7 @@ struct stats_ratio {
 	size_t n;
 	double ratio;		    /* Hodges-Lehmann estimate, on logarithms */
 	bool has_ci;		    /* ci95_* hold: n >= STATS_N_CI_MIN */
-	double ci95_low, ci95_high; /* two-sided, exact signed-rank distribution */
+	double ci95_low, ci95_high; /* two-sided, from the signed-rank and the sign test */
 	bool has_lower;	   /* lower holds: n >= STATS_N_CI_MIN and n pairs can reach alpha at all */
 	double lower;	   /* one-sided lower bound at 1 - alpha */
 	double alpha;	   /* as asked */
@@ -115,8 +116,8 @@ int stats_smallest_visible(const struct stats_pair *pairs, size_t n, double alph
 /* ---- floors ---- */
 
 /*
- * What the same program against itself shows, in per cent: the end of the 95 % interval of the
- * ratio that is farther from 1.  Below STATS_N_CI_MIN pairs: the farthest single pair.
+ * What the same program gains or loses against itself, in per cent and without sign: by the
+ * estimate of stats_ratio(), or by the farthest single pair below STATS_N_CI_MIN pairs.
  */
 int stats_aa_floor_pct(const struct stats_pair *pairs, size_t n, double *out_pct, struct err *err);
 

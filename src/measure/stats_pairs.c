@@ -52,6 +52,50 @@ static size_t stats_rank_bound(size_t n, double tail, double *level)
 	return c > 0 ? (size_t)c : 0;
 }
 
+/*
+ * The same for single log ratios and signs that chance tosses: their c-th smallest is a bound with
+ * P(heads <= c - 1) <= tail.
+ */
+static size_t stats_sign_bound(size_t n, double tail, double *level)
+{
+	double log_pmf = -(double)n * M_LN2, p = 0, p_next;
+	size_t c = 0;
+
+	while (c < n && (p_next = p + exp(log_pmf)) <= tail) {
+		log_pmf += log((double)(n - c) / (double)(c + 1));
+		p = p_next;
+		c++;
+	}
+	*level = p;
+	return c;
+}
+
+/* Which order statistics bound the ratio from either side, each missing with at most tail. */
+struct stats_bounds {
+	size_t rank;  /* of the means of all pairs of log ratios; 0: no bound */
+	size_t sign;  /* of the log ratios themselves; 0: not used */
+	double level; /* of rank */
+};
+
+/*
+ * The signed-rank bound is the narrow one as long as nothing disturbs the runs: but two outliers
+ * among 20 pairs already move it.  The sign test's bound stands many, and is wide.  So a third of
+ * the level goes to the latter and the rest to the former, and the better one counts.
+ */
+static struct stats_bounds stats_bounds(size_t n, double tail)
+{
+	struct stats_bounds b = { 0 };
+	double spent = 0;
+
+	b.sign = stats_sign_bound(n, tail / 3, &spent);
+	if (b.sign < 2) { /* the smallest ratio is never the better bound */
+		b.sign = 0;
+		spent = 0;
+	}
+	b.rank = stats_rank_bound(n, tail - spent, &b.level);
+	return b;
+}
+
 size_t stats_pairs_min(double alpha)
 {
 	size_t n = STATS_N_CI_MIN;
@@ -101,13 +145,35 @@ static double *stats_walsh(const double *d, size_t n)
 	return w ? stats_sorted(w, m) : NULL;
 }
 
+/*
+ * The better of the two bounds below an estimate.  Where the sign test's lies beyond the estimate,
+ * the log ratios are not symmetric, and it does not count.  s: the sorted log ratios; w: the sorted
+ * means of all pairs of them.
+ */
+static double stats_low(const struct stats_bounds *b, const double *s, const double *w,
+			double estimate)
+{
+	double low = w[b->rank - 1];
+
+	return b->sign > 0 && s[b->sign - 1] < estimate ? fmax(low, s[b->sign - 1]) : low;
+}
+
+static double stats_high(const struct stats_bounds *b, const double *s, const double *w, size_t n,
+			 double estimate)
+{
+	double high = w[n * (n + 1) / 2 - b->rank];
+
+	return b->sign > 0 && s[n - b->sign] > estimate ? fmin(high, s[n - b->sign]) : high;
+}
+
 int stats_ratio(const struct stats_pair *pairs, size_t n, enum stats_better better, double alpha,
 		struct stats_ratio *out, struct err *err)
 {
 	struct stats_ratio ratio = { .n = n, .alpha = alpha };
-	AUTO_FREE double *d = NULL, *w = NULL;
-	double spread;
-	size_t c, m = n * (n + 1) / 2;
+	AUTO_FREE double *d = NULL, *s = NULL, *w = NULL;
+	struct stats_bounds b;
+	double estimate, spread;
+	size_t m = n * (n + 1) / 2;
 	int r = stats_check_pairs(pairs, n, err);
 
 	if (r < 0)
@@ -116,20 +182,22 @@ int stats_ratio(const struct stats_pair *pairs, size_t n, enum stats_better bett
 		return err_set(err, ERR_INVALID, "level %g of the bound is not in (0, %g]", alpha,
 			       STATS_ALPHA_MAX);
 	d = stats_log_ratios(pairs, n, better);
-	w = d ? stats_walsh(d, n) : NULL;
-	spread = w ? stats_mad(d, n, stats_median_sorted(w, m)) : -1;
+	s = d ? stats_sorted(d, n) : NULL;
+	w = s ? stats_walsh(d, n) : NULL;
+	estimate = w ? stats_median_sorted(w, m) : 0;
+	spread = w ? stats_mad(d, n, estimate) : -1;
 	if (spread < 0)
 		return err_set(err, ERR_NOMEM, "no memory to judge %zu pairs", n);
-	ratio.ratio = exp(stats_median_sorted(w, m));
+	ratio.ratio = exp(estimate);
 	ratio.spread_pct = 100 * expm1(spread);
 	if (n >= STATS_N_CI_MIN) {
-		c = stats_rank_bound(n, STATS_CI_TAIL, NULL);
+		b = stats_bounds(n, STATS_CI_TAIL);
 		ratio.has_ci = true;
-		ratio.ci95_low = exp(w[c - 1]);
-		ratio.ci95_high = exp(w[m - c]);
-		c = stats_rank_bound(n, alpha, NULL);
-		ratio.has_lower = c > 0;
-		ratio.lower = c > 0 ? exp(w[c - 1]) : 0;
+		ratio.ci95_low = exp(stats_low(&b, s, w, estimate));
+		ratio.ci95_high = exp(stats_high(&b, s, w, n, estimate));
+		b = stats_bounds(n, alpha);
+		ratio.has_lower = b.rank > 0;
+		ratio.lower = b.rank > 0 ? exp(stats_low(&b, s, w, estimate)) : 0;
 	}
 	*out = ratio;
 	return 0;
@@ -152,11 +220,14 @@ int stats_smallest_visible(const struct stats_pair *pairs, size_t n, double alph
 			       alpha, stats_pairs_min(alpha));
 	/*
 	 * The bound lies a margin below the estimate, which is the level's quantile in standard
-	 * errors.  The estimate itself varies by as many, so that this is seen with that power:
+	 * errors; the estimate itself varies by as many.  The margin is uncertain too: the last
+	 * factor, found by simulation, brings what is seen at this size from 67-75 % to about 80 %
+	 * for 8 to 20 pairs with normal noise.
 	 */
-	(void)stats_rank_bound(n, alpha, &level);
+	level = stats_bounds(n, alpha).level;
 	margin = log(ratio.ratio / ratio.lower);
 	margin *= 1 + stats_normal_quantile(power) / stats_normal_quantile(1 - level);
+	margin *= 1 + 2 / (double)n;
 	*out_pct = 100 * expm1(log1p(floor_pct / 100) + fmax(margin, 0));
 	return 0;
 }
@@ -169,9 +240,9 @@ int stats_aa_floor_pct(const struct stats_pair *pairs, size_t n, double *out_pct
 
 	if (r < 0)
 		return r;
-	if (ratio.has_ci)
-		far = fmax(log(ratio.ci95_high), -log(ratio.ci95_low));
-	for (size_t i = 0; !ratio.has_ci && i < n; i++)
+	if (n >= STATS_N_CI_MIN)
+		far = fabs(log(ratio.ratio));
+	for (size_t i = 0; n < STATS_N_CI_MIN && i < n; i++)
 		far = fmax(far, fabs(log(pairs[i].a) - log(pairs[i].b)));
 	*out_pct = 100 * expm1(far);
 	return 0;

@@ -130,7 +130,7 @@ static int verify_pass(struct verify *v, struct verify_pass *p, int fd, struct e
 {
 	struct lines_reader rd;
 	struct lines_line ln;
-	int r;
+	int r = 0;
 
 	memcpy(p->at_mark, LEDGER_ZEROS, sizeof(p->at_mark));
 	lines_init(&rd, fd, LEDGER_LINE_MAX, p->path);
@@ -143,7 +143,7 @@ static int verify_pass(struct verify *v, struct verify_pass *p, int fd, struct e
 		verify_record(v, p, &ln);
 	}
 	lines_done(&rd);
-	return v->full ? 0 : r < 0 ? r : 0;
+	return r < 0 ? r : ERR_OK;
 }
 
 /* ---- where the published file parts from the master ---- */

@@ -244,15 +244,19 @@ static void test_kill_writer(void)
 		CHECK(pid >= 0);
 		if (pid == 0) {
 			CHECK_OK(session_open(p.dir, id, &s, &err), &err);
-			for (long i = last + 1;; i++) {
+			for (long i = last + 1; i < last + 100; i++) {
 				AUTO_JSON struct json *d = json_new_obj();
 
 				json_set_int(d, "i", i);
 				CHECK_OK(session_append(s, SESSION_USER, d, &err), &err);
 				CHECK(write(fds[1], &i, sizeof(i)) == (ssize_t)sizeof(i));
 			}
+			for (;;)
+				(void)pause();
 		}
 		CHECK(close(fds[1]) == 0);
+		if (round % 2 && read(fds[0], &got, sizeof(got)) == (ssize_t)sizeof(got))
+			last = got; /* not before it writes */
 		(void)poll(NULL, 0, rand_r(&seed) % 15);
 		CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, &st, 0) == pid && WIFSIGNALED(st));
 		while (read(fds[0], &got, sizeof(got)) == (ssize_t)sizeof(got))

@@ -71,7 +71,7 @@ int session_append(struct session *s, enum session_kind kind, const struct json 
 		   struct err *err);
 
 const char *session_id(const struct session *s);   /* borrowed */
-const char *session_name(const struct session *s); /* as given at start; "" when unnamed */
+const char *session_name(const struct session *s); /* when it was opened; "" when unnamed */
 const char *session_path(const struct session *s); /* of the log; borrowed */
 /* Events that could be read, in order; borrowed until close. */
 size_t session_count(const struct session *s);

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "ledger/ledger.h"
+#include "ledger/ledger_priv.h"
 #include "ledger/verify.h"
 #include "ledger_project.h"
 
@@ -678,6 +679,139 @@ static void foreign_lease(const char *path, int age_s)
 	CHECK(utimensat(AT_FDCWD, path, t, 0) == 0);
 }
 
+/* The heartbeat itself, which ledger_heartbeat() makes once a minute. */
+static void test_heartbeat(void)
+{
+	struct project p;
+	struct ledger_lease ls = LEDGER_LEASE_INIT;
+	struct err err = { 0 };
+	struct stat st;
+	struct timespec old[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
+	AUTO_FREE char *lease = NULL;
+	AUTO_FREE char *before = NULL;
+	AUTO_FREE char *after = NULL;
+	AUTO_FREE char *from = NULL;
+	int fd;
+
+	project_init(&p);
+	fd = open(p.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	lease = file_join(p.dir, "lease");
+	CHECK_OK(ledger_lease_take(&ls, fd, p.dir, &from, &err), &err);
+	CHECK(!from);
+	before = slurp(lease);
+	CHECK_HAS(before, "\"boot_id\":\"");
+	CHECK(utimensat(AT_FDCWD, lease, old, 0) == 0);
+	(void)poll(NULL, 0, 5);
+	CHECK_OK(ledger_lease_beat(&ls, &err), &err);
+	CHECK(stat(lease, &st) == 0 && st.st_mtim.tv_sec > 1000000);
+	after = slurp(lease);
+	CHECK_INT(strlen(after), strlen(before));
+	CHECK(strcmp(after, before) != 0);
+	*strstr(before, "\"heartbeat\"") = *strstr(after, "\"heartbeat\"") = '\0';
+	CHECK_STR(after, before);
+	CHECK(unlink(lease) == 0);
+	CHECK_OK(ledger_lease_beat(&ls, &err), &err); /* made again */
+	CHECK(file_exists(AT_FDCWD, lease));
+	foreign_lease(lease, 0); /* in place: still our inode */
+	CHECK_OK(ledger_lease_check(&ls, &err), &err);
+	CHECK(unlink(lease) == 0);
+	foreign_lease(lease, 0);
+	CHECK_INT(ledger_lease_beat(&ls, &err), ERR_STALE);
+	ledger_lease_done(&ls, true);
+	CHECK(file_exists(AT_FDCWD, lease));
+	CHECK(close(fd) == 0);
+	project_done(&p);
+}
+
+/* Many programs find the lease of a dead one at the same time: they take turns or are told so. */
+static void test_takeover_race(void)
+{
+	struct project p;
+	struct ledger *l;
+	struct err err = { 0 };
+
+	project_init(&p);
+	ledger_close(must_open(&p));
+	for (int round = 0; round < 5; round++) {
+		pid_t pids[6];
+		size_t before, opened = 0, records = 0;
+		pid_t dead = fork();
+		int st;
+
+		CHECK(dead >= 0);
+		if (dead == 0) {
+			(void)must_open(&p);
+			(void)kill(getpid(), SIGKILL);
+		}
+		CHECK(waitpid(dead, &st, 0) == dead && WIFSIGNALED(st));
+		CHECK_OK(ledger_open_read(p.dir, &l, &err), &err);
+		before = ledger_count(l);
+		ledger_close(l);
+		for (int i = 0; i < 6; i++) {
+			pids[i] = fork();
+			CHECK(pids[i] >= 0);
+			if (pids[i] == 0) {
+				char id[LEDGER_ID_CAP];
+				int r = ledger_open(p.dir, &l, &err);
+
+				if (r == ERR_BUSY)
+					_exit(10);
+				CHECK_OK(r, &err);
+				CHECK_OK(add_bench(l, 1, id, &err), &err);
+				ledger_close(l);
+				_exit(0);
+			}
+		}
+		for (int i = 0; i < 6; i++) {
+			CHECK(waitpid(pids[i], &st, 0) == pids[i] && WIFEXITED(st));
+			CHECK(WEXITSTATUS(st) == 0 || WEXITSTATUS(st) == 10);
+			opened += WEXITSTATUS(st) == 0;
+		}
+		check_intact(&p);
+		CHECK_OK(ledger_open_read(p.dir, &l, &err), &err);
+		for (size_t i = before; i < ledger_count(l); i++)
+			records += strcmp(json_get_str(ledger_at(l, i), "kind", ""), "bench") == 0;
+		ledger_close(l);
+		CHECK(opened >= 1);
+		CHECK_INT(records, opened);
+	}
+	project_done(&p);
+}
+
+/* Reading and verifying beside a writer shows one state, never half of one. */
+static void test_beside_a_writer(void)
+{
+	struct project p;
+	struct ledger *l;
+	struct err err = { 0 };
+	size_t last = 0;
+	pid_t pid;
+	int st;
+
+	project_init(&p);
+	ledger_close(must_open(&p));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		char id[LEDGER_ID_CAP];
+
+		l = must_open(&p);
+		for (int i = 0; i < 120; i++)
+			CHECK_OK(add_bench(l, i, id, &err), &err);
+		ledger_close(l);
+		_exit(0);
+	}
+	do {
+		check_intact(&p);
+		CHECK_OK(ledger_open_read(p.dir, &l, &err), &err);
+		CHECK(ledger_count(l) >= last);
+		last = ledger_count(l);
+		ledger_close(l);
+	} while (waitpid(pid, &st, WNOHANG) == 0);
+	CHECK(WIFEXITED(st) && WEXITSTATUS(st) == 0);
+	project_done(&p);
+}
+
 static void test_foreign_lease(void)
 {
 	struct project p;
@@ -954,6 +1088,9 @@ int main(void)
 	test_copy_under_us();
 	test_failing_fsync();
 	test_busy();
+	test_heartbeat();
+	test_takeover_race();
+	test_beside_a_writer();
 	test_foreign_lease();
 	test_copied_project();
 	test_moved_project();

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -61,18 +62,134 @@ static void age(void *arg, const char *path, const struct stat *st)
 	};
 }
 
+static bool still_old(const struct aged *a)
+{
+	struct stat st;
+
+	return lstat(a->path, &st) == 0 && st.st_mtim.tv_sec == OLD_TIME;
+}
+
 /* Gives those that were not made again their times back. */
-static void rejuvenate(struct ageing *a)
+static void rejuvenate(const struct ageing *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		struct timespec times[2] = { a->v[i].atime, a->v[i].mtime };
+
+		if (still_old(&a->v[i]))
+			(void)utimensat(AT_FDCWD, a->v[i].path, times, AT_SYMLINK_NOFOLLOW);
+	}
+}
+
+static void ageing_done(struct ageing *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		free(a->v[i].path);
+	free(a->v);
+}
+
+/* ---- objects that age does not impress ---- */
+
+/* Ninja's "restat" rules (CMake's for Fortran) keep a time of their own for what they made, so an
+ * object that looks old is not made again.  Those that are linked are set aside for one build. */
+
+static char *aside_name(const char *path)
+{
+	return xasprintf("%s.rb-aside", path);
+}
+
+static bool is_linked(const struct build_record *r, const char *path)
+{
+	AUTO_FREE char *shown = build_path_show(r->dir, path);
+
+	for (size_t i = 0; i < r->n_steps; i++) {
+		const struct build_step *s = &r->steps[i];
+
+		if (s->kind != BUILD_PROBE && build_strv_has(s->objects, s->n_objects, shown))
+			return true;
+	}
+	return false;
+}
+
+/* Renames them; those that stay where they are get object = false.  Returns how many moved. */
+static size_t set_aside(struct ageing *a, const struct build_record *r)
+{
+	bool all = build_record_made(r) == 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n; i++) {
+		AUTO_FREE char *aside = aside_name(a->v[i].path);
+
+		a->v[i].object = a->v[i].object && still_old(&a->v[i]) &&
+				 (all || is_linked(r, a->v[i].path)) &&
+				 rename(a->v[i].path, aside) == 0;
+		n += a->v[i].object;
+	}
+	return n;
+}
+
+/* Puts back what was not made again, or everything. */
+static void put_back(const struct ageing *a, bool everything)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		AUTO_FREE char *aside = a->v[i].object ? aside_name(a->v[i].path) : NULL;
 		struct stat st;
 
-		if (lstat(a->v[i].path, &st) == 0 && st.st_mtim.tv_sec == OLD_TIME)
-			(void)utimensat(AT_FDCWD, a->v[i].path, times, AT_SYMLINK_NOFOLLOW);
-		free(a->v[i].path);
+		if (!aside)
+			continue;
+		if (everything || lstat(a->v[i].path, &st) < 0)
+			(void)rename(aside, a->v[i].path);
+		else
+			(void)unlink(aside);
 	}
-	free(a->v);
+	rejuvenate(a);
+}
+
+/* The steps of more behind those of r; status and time are of both. */
+static void append(struct build_record *r, struct build_record *more)
+{
+	r->steps = xrealloc_n(r->steps, r->n_steps + more->n_steps + 1, sizeof(*r->steps));
+	for (size_t i = 0; i < more->n_steps; i++)
+		r->steps[r->n_steps++] = more->steps[i];
+	more->n_steps = 0;
+	r->exit_code = more->exit_code;
+	r->term_signal = more->term_signal;
+	r->timed_out = more->timed_out;
+	r->stopped = more->stopped;
+	r->truncated |= more->truncated;
+	r->wall_ns += more->wall_ns;
+	free(r->status);
+	free(r->tail);
+	r->status = TAKE_PTR(more->status);
+	r->tail = TAKE_PTR(more->tail);
+	for (size_t i = 0; i < r->n_programs; i++)
+		build_program_done(&r->programs[i]);
+	r->n_programs = 0;
+	build_find_programs(r);
+	build_record_free(more);
+}
+
+static int build_the_rest(struct proc_keeper *k, const struct build_opts *opts, struct ageing *a,
+			  struct build_record *r, struct err *err)
+{
+	struct build_record *more = NULL;
+	int n;
+
+	if (!set_aside(a, r))
+		return 0;
+	n = build_run(k, opts, &more, err);
+	if (n == 0 && build_record_ok(more)) {
+		put_back(a, false);
+		append(r, more);
+		return 0;
+	}
+	/* objects without sources: they belong there */
+	put_back(a, true);
+	build_record_free(more);
+	if (n == 0)
+		n = build_run(k, opts, &more, err);
+	if (n == 0)
+		append(r, more);
+	return n;
 }
 
 int build_baseline(struct proc_keeper *k, const struct build_opts *opts, struct build_record **out,
@@ -87,18 +204,19 @@ int build_baseline(struct proc_keeper *k, const struct build_opts *opts, struct 
 		return err_sys(err, errno, "the project's folder '%s'", opts->dir);
 	build_walk(real, age, &a);
 	n = build_run(k, opts, &r, err);
+	if (n == 0 && build_record_ok(r))
+		n = build_the_rest(k, opts, &a, r, err);
 	rejuvenate(&a);
+	ageing_done(&a);
+	if (n == 0 && build_record_ok(r) && build_record_made(r) == 0)
+		n = err_set(err, ERR_NOT_FOUND,
+			    "the build '%s' compiled nothing that could be seen; give a build "
+			    "command that builds everything (for make: make -B), with a compiler "
+			    "that is not linked statically",
+			    opts->command);
 	if (n < 0)
-		return n;
-	if (build_record_ok(r) && build_record_made(r) == 0) {
 		build_record_free(r);
-		return err_set(
-			err, ERR_NOT_FOUND,
-			"the build '%s' compiled nothing that could be seen; give a build "
-			"command that builds everything (for make: make -B), with a compiler "
-			"that is not linked statically",
-			opts->command);
-	}
-	*out = r;
-	return 0;
+	else
+		*out = r;
+	return n;
 }

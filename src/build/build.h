@@ -112,7 +112,9 @@ struct build_opts {
 	const struct build_plan *plan; /* flags to add; NULL: record only */
 	uint64_t timeout_ns;	       /* 0: none */
 	size_t output_max;	       /* bytes of output kept in memory; 0: 4 MiB */
-	const char *tmp_dir; /* for the recorder's log; local file system; NULL: TMPDIR, /tmp */
+	/* for the recorder's log: a local folder that the build sees under its mounts, too; NULL:
+	 * TMPDIR, else /tmp */
+	const char *tmp_dir;
 	const struct proc_mount *mounts; /* as in proc.h */
 	size_t n_mounts;
 	int stop_fd; /* <= 0: none; as in proc.h */
@@ -131,10 +133,11 @@ struct build_opts {
 int build_run(struct proc_keeper *k, const struct build_opts *opts, struct build_record **out,
 	      struct err *err);
 /*
- * The first build: as build_run(), and where nothing was compiled because the tree was built
- * before, makes the objects and programs of the tree look old (their times only; put back for those
- * that are not made again) and builds again.  ERR_NOT_FOUND where still nothing is compiled: the
- * message asks for a build command that builds everything.
+ * The first build, in which everything must be made.  The tree may have been built before: objects,
+ * libraries and programs in it are made to look old (their times only; put back for those that are
+ * not made again); objects that are linked and still were not made again are set aside for one more
+ * build, and put back where nothing makes them.
+ * ERR_NOT_FOUND where nothing is compiled: the message asks for a command that builds everything.
  */
 int build_baseline(struct proc_keeper *k, const struct build_opts *opts, struct build_record **out,
 		   struct err *err);
@@ -165,7 +168,8 @@ struct build_verdict {
 
 /*
  * Whether every compile and link of base happened again in cand (same directory, sources and
- * output) with the flags of the plan, and the programs differ.  Never fails.
+ * output) with the flags of the plan, and a program differs: where a build makes several, compare
+ * code_sha256 of the one that is measured.  Never fails.
  */
 void build_applied(const struct build_record *base, const struct build_record *cand,
 		   const struct build_plan *plan, struct build_verdict *out);

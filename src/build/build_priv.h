@@ -63,6 +63,9 @@ void build_program_done(struct build_program *p);
 
 /* ---- running (run.c) ---- */
 
+/* want, else TMPDIR, else /tmp.  Borrowed. */
+const char *build_tmp_dir(const char *want);
+
 /* Runs argv (NULL-terminated) in cwd, stdout and stderr captured together.  Caller owes *res
  * proc_result_done(). */
 int build_exec(struct proc_keeper *k, const char *const *argv, const char *cwd,

@@ -168,6 +168,25 @@ static const struct build_step *same_step(const struct build_record *r,
 	return NULL;
 }
 
+/* What lacks in again; NULL: nothing.  What the builds before gave must be there as well, unless it
+ * differed between them (a date): a default that a new value hid would make another program. */
+static const char *lacking(const struct build_step *again, const struct build_step *base,
+			   const struct build_step *kept, const char *const *want, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!effective(again, want[i]))
+			return want[i];
+	}
+	for (size_t i = 1; i < base->n_argv; i++) {
+		const char *a = base->argv[i];
+
+		if (a[0] == '-' && kept && build_strv_has(kept->argv, kept->n_argv, a) &&
+		    !build_strv_has(again->argv, again->n_argv, a))
+			return a;
+	}
+	return NULL;
+}
+
 /* why: the first step that lacks something. */
 static bool flags_seen(const struct build_deliver_opts *o, const struct build_record *now,
 		       struct str *why)
@@ -175,22 +194,22 @@ static bool flags_seen(const struct build_deliver_opts *o, const struct build_re
 	for (size_t i = 0; i < o->base->n_steps; i++) {
 		const struct build_step *s = &o->base->steps[i], *again;
 		AUTO_FREE const char **want = NULL;
+		const char *lacks;
 		size_t n = 0;
 
 		if (!build_step_counts(s))
 			continue;
 		again = same_step(now, s);
 		want = build_plan_for_step(o->plan, s, &n);
-		for (size_t f = 0; f < n; f++) {
-			if (again && effective(again, want[f]))
-				continue;
-			str_addf(why, "%s is %s %s",
-				 s->n_sources ? s->sources[0]
-				 : s->output  ? s->output
-					      : s->driver,
-				 again ? "made without" : "not made, so not with", want[f]);
-			return false;
-		}
+		lacks = again ? lacking(again, s, same_step(o->kept, s), want, n) : NULL;
+		if (again && !lacks)
+			continue;
+		str_addf(why, "%s is %s%s",
+			 s->n_sources ? s->sources[0]
+			 : s->output  ? s->output
+				      : s->driver,
+			 again ? "made without " : "not made again", again ? lacks : "");
+		return false;
 	}
 	return true;
 }
@@ -258,6 +277,24 @@ static void say_not(struct build_delivery *d, const char *what, const char *why)
 	d->not_proven = all;
 }
 
+/* A makefile that a configure script wrote is written again by the next one. */
+static void say_generated(const struct edit_set *s, struct str *how)
+{
+	for (size_t i = 0; i < s->n_files; i++) {
+		const struct edit_file *f = &s->files[i];
+
+		for (size_t l = 1; edit_changed(f) && l <= f->n_lines && l <= 5; l++) {
+			if (strcasestr(f->lines[l].text, "generated ")) {
+				str_addf(
+					how,
+					" (%s is generated: give the flags to what writes it, too)",
+					f->path);
+				break;
+			}
+		}
+	}
+}
+
 static void take_patch(const struct build_deliver_opts *o, const struct edit_set *s,
 		       struct str *how, struct build_delivery *d)
 {
@@ -267,6 +304,7 @@ static void take_patch(const struct build_deliver_opts *o, const struct edit_set
 	edit_diff(s, &diff);
 	d->kind = BUILD_DELIVER_PATCH;
 	d->patch = str_take(&diff);
+	say_generated(s, how);
 	d->how = str_take(how);
 	d->undo = xstrdup("patch -R -p1 < .rocbudai/delivered.patch");
 	for (size_t i = 0; i < s->n_files; i++) {

@@ -20,20 +20,38 @@ static const char *old_value(const struct build_deliver_opts *o, const char *nam
 	return NULL;
 }
 
-static void export_line(const struct build_deliver_opts *o, const char *name, const char *flags,
-			struct str *out)
+/* What a configure script would have put there by itself: the level and debugging options that the
+ * first compile of the language had. */
+static void default_flags(const struct build_deliver_opts *o, unsigned lang, struct str *out)
+{
+	for (size_t i = 0; i < o->base->n_steps; i++) {
+		const struct build_step *s = &o->base->steps[i];
+
+		if (!build_step_counts(s) || !(s->langs & lang))
+			continue;
+		for (size_t a = 1; a < s->n_argv; a++) {
+			if (strncmp(s->argv[a], "-O", 2) == 0 || strncmp(s->argv[a], "-g", 2) == 0)
+				str_addf(out, "%s ", s->argv[a]);
+		}
+		return;
+	}
+}
+
+static void export_line(const struct build_deliver_opts *o, const char *name, unsigned lang,
+			const char *flags, struct str *out)
 {
 	const char *old = old_value(o, name);
-	AUTO_FREE char *value = NULL;
+	AUTO_STR struct str value = { 0 };
 
 	if (!*flags)
 		return;
-	/* configure scripts have a default of their own where nothing is set */
-	if (!old && strcmp(name, "LDFLAGS") != 0 && strstr(o->build->command, "configure"))
-		old = "-g -O2";
-	value = xasprintf("%s%s%s", old ? old : "", old ? " " : "", flags);
+	if (old)
+		str_addf(&value, "%s ", old);
+	else
+		default_flags(o, lang, &value);
+	str_adds(&value, flags);
 	str_addf(out, "export %s=", name);
-	str_add_shquote(out, value);
+	str_add_shquote(out, str_get(&value));
 	str_addc(out, '\n');
 }
 
@@ -53,10 +71,10 @@ void deliver_env_lines(const struct build_deliver_opts *o, struct str *out)
 
 		(void)deliver_flags(o->plan, vars[i].lang, &flags);
 		for (const char *const *n = vars[i].names; *n; n++)
-			export_line(o, *n, str_get(&flags), out);
+			export_line(o, *n, vars[i].lang, str_get(&flags), out);
 	}
 	(void)deliver_link_flags(o->plan, &link);
-	export_line(o, "LDFLAGS", str_get(&link), out);
+	export_line(o, "LDFLAGS", 0, str_get(&link), out);
 	str_adds(out, o->build->command);
 	str_addc(out, '\n');
 }

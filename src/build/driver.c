@@ -265,7 +265,8 @@ static const char *tiny_source(const struct build_driver *d, const char **name)
 int build_driver_try(struct proc_keeper *k, const struct build_driver *d, char *const *flags,
 		     size_t n_flags, bool link, struct err *err)
 {
-	AUTO_FREE char *dir = xasprintf("%s/rb-try.XXXXXX", "/tmp"), *src = NULL, *out = NULL;
+	AUTO_FREE char *dir = xasprintf("%s/rb-try.XXXXXX", build_tmp_dir(NULL)), *src = NULL,
+		       *out = NULL;
 	AUTO_FREE const char **args = xcalloc(n_flags + 8, sizeof(*args));
 	const char *name, *text = tiny_source(d, &name);
 	size_t n = 0;

@@ -259,7 +259,7 @@ int build_neutral(struct proc_keeper *k, const struct build_opts *opts,
 		  const char *out_path, char text[64], struct err *err)
 {
 	const struct build_program *p = build_record_program(rec, program);
-	const char *tmp = opts->tmp_dir ? opts->tmp_dir : "/tmp";
+	const char *tmp = build_tmp_dir(opts->tmp_dir);
 	AUTO_FREE char *dir = NULL, *made = NULL;
 	int r;
 

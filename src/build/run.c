@@ -130,12 +130,17 @@ static bool preloadable(const char *path)
 	return !strpbrk(path, " :\t\n");
 }
 
+const char *build_tmp_dir(const char *want)
+{
+	const char *tmp = want ? want : env_get(ENV_TMPDIR);
+
+	return tmp && tmp[0] == '/' ? tmp : "/tmp";
+}
+
 static int make_dir(struct recorder *rc, const char *tmp_dir, struct err *err)
 {
-	const char *tmp = tmp_dir ? tmp_dir : env_get(ENV_TMPDIR);
+	const char *tmp = build_tmp_dir(tmp_dir);
 
-	if (!tmp || tmp[0] != '/')
-		tmp = "/tmp";
 	rc->dir = xasprintf("%s/rb-build.XXXXXX", tmp);
 	if (!mkdtemp(rc->dir)) {
 		int e = errno;

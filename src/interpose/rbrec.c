@@ -419,6 +419,7 @@ static void log_env(struct buf *b)
 		"LD_RUN_PATH",
 		"SOURCE_DATE_EPOCH",
 		"NVCC_PREPEND_FLAGS",
+		"NVCC_CCBIN",
 		"NVCC_APPEND_FLAGS",
 		"CCC_OVERRIDE_OPTIONS",
 		"OMPI_CC",

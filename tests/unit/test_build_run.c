@@ -38,9 +38,13 @@ static void test_built_before(void)
 
 	builds_start(&b, "make");
 	project_sources(b.dir);
-	project_write(b.dir, "Makefile", MAKE_VARS);
-	CHECK_INT(project_sh(b.dir, "make >/dev/null && cp main.o vendor.o && touch -d 2020-02-02 "
-				    "vendor.o"),
+	/* one object has no source, one is no part of the build */
+	project_write(b.dir, "Makefile",
+		      "CC = gcc\nprog: main.o part.o vendor.o\n\tgcc -o $@ $^\n"
+		      "%.o: %.c\n\tgcc -O0 -c -o $@ $<\n");
+	project_write(b.dir, "vendor.c", "int vendor;\n");
+	CHECK_INT(project_sh(b.dir, "gcc -c vendor.c && make >/dev/null && rm vendor.c && "
+				    "cp main.o other.o && touch -d 2020-02-02 vendor.o"),
 		  0);
 	(void)snprintf(blob, sizeof(blob), "%s/vendor.o", b.dir);
 	CHECK_INT(stat(blob, &before), 0);
@@ -49,7 +53,9 @@ static void test_built_before(void)
 	CHECK_INT(build_record_made(r), 0);
 	build_record_free(r);
 	builds_base(&b);
-	CHECK_INT(build_record_made(b.base), 3);
+	CHECK_INT(builds_count(b.base, BUILD_COMPILE), 2);
+	CHECK(build_record_program(b.base, "prog"));
+	CHECK_INT(project_sh(b.dir, "test -f other.o && ! ls | grep aside"), 0);
 	CHECK_INT(stat(blob, &after), 0);
 	CHECK_INT(after.st_mtim.tv_sec, before.st_mtim.tv_sec);
 	builds_end(&b);
@@ -57,6 +63,33 @@ static void test_built_before(void)
 	o = builds_opts(&b, NULL);
 	CHECK_INT(build_baseline(b.k, &o, &r, &err), ERR_NOT_FOUND);
 	CHECK_HAS(err.msg, "compiled nothing");
+	builds_end(&b);
+}
+
+/* Ninja knows by itself when it made a Fortran object, whatever its time says. */
+static void test_restat(void)
+{
+	struct builds b;
+
+	if (!builds_need("ninja", "Fortran with Ninja") ||
+	    !builds_need("cmake", "Fortran with Ninja") ||
+	    !builds_need("gfortran", "Fortran with Ninja"))
+		return;
+	builds_start(&b, "cmake --build b");
+	project_write(b.dir, "CMakeLists.txt",
+		      "cmake_minimum_required(VERSION 3.16)\nproject(t Fortran)\n"
+		      "add_executable(t t.f90 m.f90)\n");
+	project_write(b.dir, "m.f90",
+		      "module m\ncontains\n  real(8) function f(n)\n    integer, intent(in) :: n\n"
+		      "    integer :: i\n    f = 0\n    do i = 1, n\n      f = f + i * 0.5d0\n"
+		      "    end do\n  end function\nend module\n");
+	project_write(b.dir, "t.f90", "program t\n  use m\n  print *, f(9)\nend program\n");
+	CHECK_INT(project_sh(b.dir, "cmake -S . -B b -G Ninja >/dev/null && cmake --build b "
+				    ">/dev/null"),
+		  0);
+	builds_base(&b);
+	CHECK_INT(builds_count(b.base, BUILD_COMPILE), 2);
+	builds_o3_applies(&b, true);
 	builds_end(&b);
 }
 
@@ -305,6 +338,7 @@ int main(void)
 		CHECK_SKIP("no gcc or make");
 	test_make();
 	test_built_before();
+	test_restat();
 	test_make_hard_coded();
 	test_make_recursive();
 	cmake("Ninja", "ninja");

@@ -270,6 +270,12 @@ static int lease_try(struct ledger_lease *ls, int root, const char *tmp,
 
 		if (lease_link(ls, tmp, LEASE_FILE))
 			return 1;
+		if (errno == EPERM || errno == EOPNOTSUPP)
+			return err_set(
+				err, ERR_INVALID,
+				"%s: this file system has no hard links, which the project's "
+				"lease needs: keep the project on another one",
+				ls->path);
 		if (errno != EEXIST)
 			return err_sys(err, errno, "link %s", ls->path);
 		if ((r = lease_look(ls, root, self, LEASE_FILE, &look, err)) < 0)

@@ -167,7 +167,7 @@ struct ckpt_restore_opts {
 enum ckpt_act {
 	CKPT_ACT_WRITE,	 /* made, or its content put back */
 	CKPT_ACT_META,	 /* mode, owner or time put back */
-	CKPT_ACT_REMOVE, /* ours, or its content is in a later checkpoint too */
+	CKPT_ACT_REMOVE, /* ours, or a checkpoint has the same content at the path */
 	/* Made or changed by nobody we know, its content in no checkpoint: */
 	CKPT_ACT_KEEP,	  /* new, stays (CKPT_KEEP_UNKNOWN) */
 	CKPT_ACT_DISCARD, /* new, removed (CKPT_DELETE); saved first */
@@ -187,13 +187,14 @@ int ckpt_restore_preview(struct ckpt *c, const char *id, const struct ckpt_resto
 			 ckpt_act_cb cb, void *arg, struct err *err);
 /*
  * Makes the tree what it was, with modes, times, links and empty folders.  A file that is not in
- * the checkpoint is removed only if it is ours (opts->ours), if its content is in a later
- * checkpoint, or by policy.  What would be lost is saved as a partial checkpoint before.  opts
- * NULL: CKPT_KEEP_UNKNOWN, nothing ours.  cb (may be NULL) is told each act, before anything is
- * changed.  All new contents are written beside the tree first: a full disk leaves the tree as it
- * was.  SIGKILL at any moment leaves the old tree, or the new one after the next ckpt_open().
- * ERR_REFUSED: a file of the user's stands where a file must become a folder or the reverse, or is
- * too large to be saved (named).  ERR_PARSE: the store is damaged.  ERR_NOT_FOUND, ERR_SYS.
+ * the checkpoint is removed only if it is ours (opts->ours), if another (not partial) checkpoint
+ * has the same content at its path, or by policy.  What would be lost is saved as a partial
+ * checkpoint before.  opts NULL: CKPT_KEEP_UNKNOWN, nothing ours.  cb (may be NULL) is told each
+ * act, before anything is changed.  All new contents are written beside the tree first: a full disk
+ * leaves the tree as it was.  SIGKILL at any moment leaves the old tree, or the new one after the
+ * next ckpt_open(). ERR_REFUSED: a file of the user's stands where a file must become a folder or
+ * the reverse, or is too large to be saved (named).  ERR_PARSE: the store is damaged.
+ * ERR_NOT_FOUND, ERR_SYS.
  */
 int ckpt_restore(struct ckpt *c, const char *id, const struct ckpt_restore_opts *opts,
 		 ckpt_act_cb cb, void *arg, struct ckpt_restored *res, struct err *err);

@@ -1,0 +1,1 @@
+rb_unit(ckpt core base ckpt)

@@ -2,7 +2,7 @@
 
 #include "cmd/cmd.h"
 
-#define CMD_LIST(X) X(bench) X(compare) X(help) X(report)
+#define CMD_LIST(X) X(bench) X(compare) X(demo) X(help) X(optimize) X(report)
 
 #define X(n) extern const struct cmd cmd_##n;
 CMD_LIST(X)

@@ -1,1 +1,1 @@
-rb_unit(diagnose core base diagnose)
+rb_unit(diagnose core base profile diagnose)

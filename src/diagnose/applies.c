@@ -7,6 +7,7 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "diagnose/diagnose_priv.h"
+#include "profile/profile.h"
 
 enum applies_takes { TAKES_TRUE, TAKES_INT, TAKES_TEXT, TAKES_LIST };
 
@@ -66,6 +67,32 @@ static bool applies_need_units(const struct applies_in *in)
 	return false;
 }
 
+/* What the profile says about the sources that a condition found. */
+static void applies_add_hot(const struct applies_in *in,
+			    bool (*is)(const struct diagnose_unit *u, unsigned arg), unsigned arg)
+{
+	const struct profile_func *hot = diagnose_hottest(in->f, is, arg);
+
+	if (!hot)
+		return;
+	str_addf(in->seen, "; of these, %.80s takes %.1f %% of the samples", hot->name,
+		 hot->share_pct);
+	applies_cite(in->seen, in->f->profile_id);
+}
+
+static bool unit_is_below(const struct diagnose_unit *u, unsigned level)
+{
+	const char *flag;
+
+	return diagnose_opt_level(u, &flag) < level;
+}
+
+static bool unit_ignores_omp(const struct diagnose_unit *u, unsigned arg)
+{
+	(void)arg;
+	return u->omp_pragmas && !diagnose_has_flag(u, "-fopenmp");
+}
+
 static bool cond_opt_level(const struct applies_in *in)
 {
 	int64_t below = 0;
@@ -90,6 +117,7 @@ static bool cond_opt_level(const struct applies_in *in)
 	str_addf(in->seen, "%zu of %zu compiles have less than -O%lld (the first: %s)", n,
 		 in->f->n_units, (long long)below, first);
 	applies_cite(in->seen, in->f->build_id);
+	applies_add_hot(in, unit_is_below, (unsigned)below);
 	return true;
 }
 
@@ -105,14 +133,18 @@ static bool applies_none_has(const struct applies_in *in, const char *prefix, co
 			return false;
 		}
 	}
-	str_adds(in->seen, what);
-	applies_cite(in->seen, in->f->build_id);
+	if (*what) {
+		str_adds(in->seen, what);
+		applies_cite(in->seen, in->f->build_id);
+	}
 	return true;
 }
 
 static bool cond_no_arch(const struct applies_in *in)
 {
-	return applies_none_has(in, "-march=", "no compile names an architecture");
+	/* -mcpu= is how ARM and Power spell it */
+	return applies_none_has(in, "-mcpu=", "") &&
+	       applies_none_has(in, "-march=", "no compile names an architecture");
 }
 
 static bool cond_no_lto(const struct applies_in *in)
@@ -122,7 +154,8 @@ static bool cond_no_lto(const struct applies_in *in)
 
 static bool cond_no_fast_math(const struct applies_in *in)
 {
-	return applies_none_has(in, "-ffast-math", "no compile uses -ffast-math");
+	return applies_none_has(in, "-Ofast", "") &&
+	       applies_none_has(in, "-ffast-math", "no compile uses -ffast-math");
 }
 
 static bool cond_omp_unused(const struct applies_in *in)
@@ -135,7 +168,7 @@ static bool cond_omp_unused(const struct applies_in *in)
 	for (size_t i = 0; i < in->f->n_units; i++) {
 		const struct diagnose_unit *u = &in->f->units[i];
 
-		if (!u->omp_pragmas || diagnose_has_flag(u, "-fopenmp"))
+		if (!unit_ignores_omp(u, 0))
 			continue;
 		first = first ? first : u;
 		pragmas += u->omp_pragmas;
@@ -146,9 +179,14 @@ static bool cond_omp_unused(const struct applies_in *in)
 			 "no source has OpenMP pragmas that are compiled without -fopenmp");
 		return false;
 	}
-	str_addf(in->seen, "%zu OpenMP pragmas in %zu sources are ignored (the first: %s:%u)",
-		 pragmas, n, first->source, first->omp_line);
+	str_addf(in->seen, "%zu OpenMP pragmas in %zu sources are ignored (the first: %.200s",
+		 pragmas, n, first->source);
+	if (first->omp_line)
+		str_addf(in->seen, ":%u)", first->omp_line);
+	else
+		str_adds(in->seen, ", in what it includes)");
 	applies_cite(in->seen, in->f->build_id);
+	applies_add_hot(in, unit_ignores_omp, 0);
 	return true;
 }
 
@@ -170,11 +208,15 @@ static bool cond_allow_fp(const struct applies_in *in)
 
 static bool cond_env_unset(const struct applies_in *in)
 {
+	if (!in->f->env) {
+		str_adds(in->reason, "the environment of the run is not known");
+		return false;
+	}
 	for (size_t i = 0; i < json_len(in->value); i++) {
 		const char *name = json_str(json_at(in->value, i));
 		size_t n = strlen(name);
 
-		for (const char *const *e = in->f->env; e && *e; e++) {
+		for (const char *const *e = in->f->env; *e; e++) {
 			if (strncmp(*e, name, n) == 0 && (*e)[n] == '=') {
 				str_addf(in->reason, "%s is set by the user", name);
 				return false;
@@ -206,6 +248,17 @@ static bool applies_at_least(const struct applies_in *in, double have, const cha
 static bool cond_min_cpus(const struct applies_in *in)
 {
 	return applies_at_least(in, in->f->cpus, "CPUs", NULL);
+}
+
+static bool cond_min_numa(const struct applies_in *in)
+{
+	return applies_at_least(in, in->f->numa_nodes, "NUMA nodes", NULL);
+}
+
+static bool cond_min_units(const struct applies_in *in)
+{
+	return applies_need_units(in) &&
+	       applies_at_least(in, (double)in->f->n_units, "compiles", in->f->build_id);
 }
 
 static bool cond_min_peak(const struct applies_in *in)
@@ -306,7 +359,9 @@ static const struct applies_cond conditions[] = {
 	{ "uses_openmp", TAKES_TRUE, cond_uses_openmp },
 	{ "allow_fp", TAKES_TRUE, cond_allow_fp },
 	{ "env_unset", TAKES_LIST, cond_env_unset },
+	{ "min_units", TAKES_INT, cond_min_units },
 	{ "min_cpus", TAKES_INT, cond_min_cpus },
+	{ "min_numa_nodes", TAKES_INT, cond_min_numa },
 	{ "min_peak_mib", TAKES_INT, cond_min_peak },
 	{ "min_minor_faults", TAKES_INT, cond_min_faults },
 	{ "thp", TAKES_LIST, cond_thp },

@@ -1,4 +1,5 @@
 /* Plays held against facts: actions checked beforehand, filled in for what was found. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,22 +57,49 @@ static bool action_build_entry(const struct json *e, const char **name, char **t
 	return false;
 }
 
-static int action_check_build(const struct json *list, int line, const char *what, struct err *err)
+/* Line of a list's entry, which may be "lto" or a map. */
+static int action_entry_line(const struct json *lines, size_t i, int fallback)
+{
+	AUTO_FREE char *path = xasprintf("action.build.%zu", i);
+
+	return (int)json_get_int(lines, path, fallback);
+}
+
+static int action_check_build(const struct json *list, const struct json *lines, int line,
+			      const char *what, struct err *err)
 {
 	if (json_kind(list) != JSON_KIND_ARR || !json_len(list))
 		return action_fail(what, line, "action.build must be a list of actions", err);
 	for (size_t i = 0; i < json_len(list); i++) {
 		AUTO_FREE char *text = NULL;
 		const char *name = "";
+		int at = action_entry_line(lines, i, line);
 
 		if (!action_build_entry(json_at(list, i), &name, &text))
 			return err_set(
 				err, ERR_INVALID,
 				"%s:%d: build action %zu ('%.40s') is not one of opt-level: N, "
 				"arch: NAME, lto, openmp, fast-math, flag: TEXT, link-flag: TEXT",
-				what, line, i + 1, name);
+				what, at, i + 1, name);
+		if (strcmp(name, "opt-level") == 0 && strcmp(text, "2") != 0 &&
+		    strcmp(text, "3") != 0)
+			return err_set(err, ERR_INVALID, "%s:%d: opt-level is 2 or 3, not '%.40s'",
+				       what, at, text);
+		if (text && !*text)
+			return err_set(err, ERR_INVALID, "%s:%d: %s needs a value", what, at, name);
 	}
 	return ERR_OK;
+}
+
+/* {word} is a placeholder; OMP_PLACES={0,1} has none. */
+static bool action_placeholders_known(const char *value)
+{
+	for (const char *p = strchr(value, '{'); p; p = strchr(p + 1, '{')) {
+		if (isalpha((unsigned char)p[1]) && strncmp(p, "{cpus}", 6) != 0 &&
+		    strncmp(p, "{cores}", 7) != 0)
+			return false;
+	}
+	return true;
 }
 
 static int action_check_env(const struct json *env, int line, const char *what, struct err *err)
@@ -87,6 +115,11 @@ static int action_check_env(const struct json *env, int line, const char *what, 
 			return err_set(err, ERR_INVALID,
 				       "%s:%d: the variable '%.60s' needs a text or whole number",
 				       what, line, name);
+		if (json_str(v) && !action_placeholders_known(json_str(v)))
+			return err_set(err, ERR_INVALID,
+				       "%s:%d: the variable '%.60s': only {cpus} and {cores} are "
+				       "filled in",
+				       what, line, name);
 	}
 	return ERR_OK;
 }
@@ -101,8 +134,8 @@ int diagnose_action_check(const struct json *action, const struct json *lines, c
 		return action_fail(what, line,
 				   "'action' must be a map with one of build, env or tunable", err);
 	if ((v = json_get(action, "build")))
-		return action_check_build(v, (int)json_get_int(lines, "action.build", line), what,
-					  err);
+		return action_check_build(v, lines, (int)json_get_int(lines, "action.build", line),
+					  what, err);
 	if ((v = json_get(action, "env")))
 		return action_check_env(v, (int)json_get_int(lines, "action.env", line), what, err);
 	if (strcmp(json_get_str(action, "tunable", ""), "declared") == 0)
@@ -150,10 +183,16 @@ static char *fill_hypothesis(const struct diagnose_play *p, const char *seen)
 static char *fill_text(const char *text, const char *name, const char *value)
 {
 	AUTO_FREE char *key = xasprintf("{%s}", name);
-	const char *at = strstr(text, key);
+	struct str s = { 0 };
+	const char *at;
 
-	return at ? xasprintf("%.*s%s%s", (int)(at - text), text, value, at + strlen(key))
-		  : xstrdup(text);
+	while ((at = strstr(text, key))) {
+		str_add(&s, text, (size_t)(at - text));
+		str_adds(&s, value);
+		text = at + strlen(key);
+	}
+	str_adds(&s, text);
+	return s.len ? str_take(&s) : xstrdup("");
 }
 
 static char *fill_label(const struct diagnose_facts *f, const struct diagnose_play *p)
@@ -267,9 +306,12 @@ static void fill_candidates(struct diagnose_list *l, const struct diagnose_facts
 	for (size_t i = 0; i < f->n_tunables; i++) {
 		for (size_t k = 1; k < f->tunables[i].n_values; k++) {
 			struct diagnose_candidate *c = list_add(l);
+			AUTO_FREE char *now =
+				xasprintf("it started with %s=%s", f->tunables[i].name,
+					  f->tunables[i].values[0]);
 
 			fill_tunable(c, f->tunables[i].name, f->tunables[i].values[k]);
-			fill_common(c, f, p, seen);
+			fill_common(c, f, p, now);
 		}
 	}
 }

@@ -83,7 +83,7 @@ struct diagnose_unit {
 	const char *const *argv; /* n_argv words, the compiler's name first */
 	size_t n_argv;
 	unsigned omp_pragmas; /* see diagnose_scan_omp() */
-	unsigned omp_line;    /* of the first; 0: none */
+	unsigned omp_line;    /* of the first in source; 0: none there */
 };
 
 struct diagnose_tunable {
@@ -120,8 +120,9 @@ struct diagnose_facts {
 };
 
 /*
- * Counts OpenMP pragmas (C, C++: #pragma omp; Fortran: !$omp) of a source file, outside comments.
- * *n and *first_line are 0 where there are none.  ERR_SYS; ERR_LIMIT: larger than
+ * Counts OpenMP pragmas (C, C++: #pragma omp; Fortran: !$omp) of a source file and of the headers
+ * beside it that it includes, outside comments.  *n is 0 where there are none; *first_line is 0
+ * too where they are all in headers.  ERR_SYS; ERR_LIMIT: larger than
  * DIAGNOSE_SOURCE_MAX; ERR_INVALID: not a regular file.
  */
 int diagnose_scan_omp(int dir_fd, const char *path, unsigned *n, unsigned *first_line,

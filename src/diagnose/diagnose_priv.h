@@ -9,6 +9,7 @@
 
 struct err;
 struct json;
+struct profile_func;
 struct str;
 
 /* The shape of `applies` and `action`; lines maps dotted paths to lines.  ERR_INVALID with line. */
@@ -27,5 +28,12 @@ bool diagnose_applies(const struct diagnose_facts *f, const struct json *applies
 unsigned diagnose_opt_level(const struct diagnose_unit *u, const char **flag);
 /* The unit has an argument that starts so. */
 bool diagnose_has_flag(const struct diagnose_unit *u, const char *prefix);
+/* The hottest function of the profile that lies in a source of which `is` is true; NULL: none, or
+ * no profile with source lines. */
+const struct profile_func *diagnose_hottest(const struct diagnose_facts *f,
+					    bool (*is)(const struct diagnose_unit *u, unsigned arg),
+					    unsigned arg);
+/* A compiler's name of a source and the build's name of it ("./src/a.c") are the same file. */
+bool diagnose_same_source(const char *compiled, const char *source);
 
 #endif

@@ -7,12 +7,15 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "core/cleanup.h"
+#include "core/err.h"
 #include "core/rootfs.h"
 #include "diagnose/diagnose_priv.h"
 
 #define SCAN_NODES_MAX 1024
+#define SCAN_FILES_MAX 64 /* a source and what it includes */
 
 /* After the first word of a line: "#", blanks, "pragma", blanks, "omp". */
 static bool scan_is_pragma(const char *p, const char *eol)
@@ -81,18 +84,100 @@ void diagnose_scan_omp_text(const char *text, size_t len, bool fortran, unsigned
 	}
 }
 
+/* The name in #include "name"; caller frees; NULL: none. */
+static char *scan_include(const char *p, const char *eol)
+{
+	static const char *const words[] = { "#", "include", "\"" };
+	const char *close;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t n = strlen(words[i]);
+
+		while (p < eol && (*p == ' ' || *p == '\t'))
+			p++;
+		if ((size_t)(eol - p) < n || memcmp(p, words[i], n) != 0)
+			return NULL;
+		p += n;
+	}
+	close = memchr(p, '"', (size_t)(eol - p));
+	return close && close > p ? xstrndup(p, (size_t)(close - p)) : NULL;
+}
+
+struct scan_files {
+	char *v[SCAN_FILES_MAX];
+	size_t n;
+};
+
+/* Takes the name if it is new and there is room. */
+static void scan_add_file(struct scan_files *f, char *take)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (strcmp(f->v[i], take) == 0) {
+			free(take);
+			return;
+		}
+	}
+	if (f->n < SCAN_FILES_MAX)
+		f->v[f->n++] = take;
+	else
+		free(take);
+}
+
+/* Headers are looked for beside the file that names them; others are the system's. */
+static void scan_add_includes(struct scan_files *f, const char *path, const char *text, size_t len)
+{
+	const char *slash = strrchr(path, '/'), *end = text + len;
+	AUTO_FREE char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup("");
+
+	while (text < end) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		const char *eol = nl ? nl : end;
+		char *name = scan_include(text, eol);
+
+		if (name && name[0] == '/')
+			scan_add_file(f, name);
+		else if (name) {
+			scan_add_file(f, slash && !*dir ? xasprintf("/%s", name)
+							: file_join(dir, name));
+			free(name);
+		}
+		text = eol + 1;
+	}
+}
+
 int diagnose_scan_omp(int dir_fd, const char *path, unsigned *n, unsigned *first_line,
 		      struct err *err)
 {
 	const char *dot = strrchr(path, '.');
-	AUTO_FREE char *text = NULL;
-	size_t len = 0;
-	int r = file_read(dir_fd, path, DIAGNOSE_SOURCE_MAX, &text, &len, err);
+	bool fortran = dot && (dot[1] == 'f' || dot[1] == 'F');
+	struct scan_files files = { .v = { xstrdup(path) }, .n = 1 };
+	unsigned total = 0, first = 0;
+	int r = ERR_OK;
 
+	for (size_t i = 0; r == ERR_OK && i < files.n; i++) {
+		AUTO_FREE char *text = NULL;
+		unsigned here, line;
+		size_t len = 0;
+
+		r = file_read(dir_fd, files.v[i], DIAGNOSE_SOURCE_MAX, &text, &len, i ? NULL : err);
+		if (r < 0) {
+			/* a header that is not beside its source is found by -I, or is none */
+			r = i ? ERR_OK : r;
+			continue;
+		}
+		diagnose_scan_omp_text(text, len, fortran, &here, &line);
+		total += here;
+		if (i == 0)
+			first = line;
+		scan_add_includes(&files, files.v[i], text, len);
+	}
+	for (size_t i = 0; i < files.n; i++)
+		free(files.v[i]);
 	if (r < 0)
 		return r;
-	diagnose_scan_omp_text(text, len, dot && (dot[1] == 'f' || dot[1] == 'F'), n, first_line);
-	return 0;
+	*n = total;
+	*first_line = first;
+	return ERR_OK;
 }
 
 static unsigned scan_cores(int root_fd, const int *cpus, size_t n_cpus)

@@ -10,6 +10,8 @@
 #include "core/err.h"
 #include "core/rootfs.h"
 #include "diagnose/diagnose.h"
+#include "diagnose/diagnose_priv.h"
+#include "profile/profile.h"
 
 #define HEAD "---\nid: x\nrisk: low\ncheck: exact\nsource: us\n"
 
@@ -37,6 +39,13 @@ static const struct {
 	{ HEAD "applies: {}\naction:\n  build: [magic]\n---\nwhy\n",
 	  "p:8: build action 1 ('magic')" },
 	{ HEAD "applies: {}\naction:\n  build: [opt-level]\n---\nwhy\n", "p:8: build action 1" },
+	{ HEAD "applies: {}\naction:\n  build:\n    - lto\n    - opt-level: 9\n---\nwhy\n",
+	  "p:10: opt-level is 2 or 3, not '9'" },
+	{ HEAD "applies: {}\naction:\n  build:\n    - lto\n    - flag: \"\"\n---\nwhy\n",
+	  "p:10: flag needs a value" },
+	{ HEAD "applies: {}\naction:\n  env:\n    OMP_PLACES: \"{0,1}\"\n---\nwhy\n", NULL },
+	{ HEAD "applies: {}\naction:\n  env:\n    N: \"{corse}\"\n---\nwhy\n",
+	  "p:8: the variable 'N': only {cpus} and {cores}" },
 	{ HEAD "applies: {}\naction:\n  build: []\n---\nwhy\n", "p:8: action.build" },
 	{ HEAD "applies: {}\naction:\n  env: {}\n---\nwhy\n", "p:8: action.env" },
 	{ HEAD "applies: {}\naction:\n  run: x\n---\nwhy\n", "p:7: 'action' must be" },
@@ -101,7 +110,7 @@ static void test_folders(void)
 
 	CHECK(mkdtemp(dir));
 	CHECK_OK(diagnose_plays_load(own, dir, &p, &err), &err);
-	CHECK_INT(p->n, 8);
+	CHECK_INT(p->n, 9);
 	CHECK_INT(p->n_errors, 0);
 	CHECK_STR(p->v[0].id, "opt-level");
 	diagnose_plays_free(p);
@@ -112,7 +121,7 @@ static void test_folders(void)
 	put(dir, "good.md", files[0].text);
 	put(dir, "ignored.txt", "x");
 	CHECK_OK(diagnose_plays_load(own, dir, &p, &err), &err);
-	CHECK_INT(p->n, 9);
+	CHECK_INT(p->n, 10);
 	CHECK_INT(p->n_errors, 2);
 	CHECK_HAS(p->errors[0], "bad.md:");
 	CHECK_HAS(p->errors[1], "taken.md");
@@ -143,7 +152,7 @@ static const char *skipped(const struct diagnose_list *l, const char *id)
 
 static void test_candidates(void)
 {
-	static const char *const slow[] = { "gcc", "-c", "a.c" };
+	const char *slow[] = { "gcc", "-c", "a.c" };
 	static const char *const fast[] = { "gcc",   "-O0",	 "-O3", "-march=native",
 					    "-flto", "-fopenmp", "-c",	"b.c" };
 	static const char *const values[] = { "16", "32", "64" };
@@ -164,7 +173,18 @@ static void test_candidates(void)
 		  .omp_pragmas = 1,
 		  .omp_line = 1 },
 	};
+	struct profile_func funcs[] = {
+		{ .name = (char[]){ "other" },
+		  .file = (char[]){ "/usr/src/libc/sin.c" },
+		  .share_pct = 60 },
+		{ .name = (char[]){ "hot" },
+		  .file = (char[]){ "/home/u/a.c" },
+		  .share_pct = 39.96 },
+	};
+	struct profile_result prof = { .ok = true, .funcs = funcs, .n_funcs = 2 };
 	struct diagnose_facts f = { .build_id = "E0002",
+				    .profile_id = "E0005",
+				    .profile = &prof,
 				    .units = units,
 				    .n_units = 2,
 				    .baseline_id = "E0004",
@@ -187,8 +207,10 @@ static void test_candidates(void)
 	CHECK_OK(diagnose_plays_load(own, NULL, &p, &err), &err);
 	CHECK_OK(diagnose_candidates(&f, p, &l, &err), &err);
 	CHECK_STR(l->v[0].change, "-O3");
-	CHECK_HAS(l->v[0].hypothesis,
-		  "1 of 2 compiles have less than -O3 (the first: no -O) [E0002]");
+	CHECK_HAS(
+		l->v[0].hypothesis,
+		"1 of 2 compiles have less than -O3 (the first: no -O) [E0002]; of these, hot takes "
+		"40.0 % of the samples [E0005].");
 	CHECK_STR(json_get_str(json_at(json_get(l->v[0].action, "build"), 0), "name", ""),
 		  "opt-level");
 	CHECK_STR(json_get_str(json_at(json_get(l->v[0].action, "build"), 0), "value", ""), "3");
@@ -199,6 +221,8 @@ static void test_candidates(void)
 	CHECK(change_is_there(l, "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"));
 	CHECK(change_is_there(l, "TILE=32") && change_is_there(l, "TILE=64"));
 	CHECK(!change_is_there(l, "TILE=16"));
+	CHECK_HAS(l->v[l->n - 1].hypothesis, "Seen: it started with TILE=16.");
+	CHECK_HAS(skipped(l, "threads-spread"), "it is not known how many NUMA nodes");
 	CHECK_HAS(skipped(l, "arch"), "b.c is compiled with -march= already");
 	CHECK_HAS(skipped(l, "lto"), "b.c is compiled with -flto already");
 	CHECK_HAS(skipped(l, "fast-math"), "--allow-fp");
@@ -219,6 +243,25 @@ static void test_candidates(void)
 	CHECK_HAS(skipped(l, "threads"), "OMP_NUM_THREADS is set by the user");
 	CHECK_HAS(skipped(l, "huge-pages"), "never");
 	CHECK_HAS(skipped(l, "tunables"), "no tunable was declared");
+	CHECK_HAS(skipped(l, "lto"), "b.c is compiled with -flto already");
+	diagnose_list_free(l);
+
+	/* what is not known applies to nothing; two memory nodes ask for spread threads */
+	f.env = NULL;
+	f.units = units;
+	slow[0] = "g++";
+	slow[1] = "-Ofast";
+	f.thp = "madvise";
+	CHECK_OK(diagnose_candidates(&f, p, &l, &err), &err);
+	CHECK_HAS(skipped(l, "threads"), "the environment of the run is not known");
+	CHECK_HAS(skipped(l, "huge-pages"), "the environment of the run is not known");
+	CHECK_HAS(skipped(l, "fast-math"), "a.c is compiled with -Ofast already");
+	CHECK_HAS(skipped(l, "lto"), "1 compiles, fewer than 2");
+	diagnose_list_free(l);
+	f.env = env;
+	f.numa_nodes = 2;
+	CHECK_OK(diagnose_candidates(&f, p, &l, &err), &err);
+	CHECK(change_is_there(l, "OMP_NUM_THREADS=2 OMP_PROC_BIND=spread OMP_PLACES=cores"));
 	diagnose_list_free(l);
 	f.n_units = DIAGNOSE_UNITS_MAX + 1;
 	CHECK_INT(diagnose_candidates(&f, p, &l, &err), ERR_LIMIT);
@@ -248,6 +291,52 @@ static void test_omp(void)
 		CHECK_INT(n, cases[i].n);
 		CHECK_INT(first, cases[i].first);
 	}
+}
+
+/* Headers beside a source count, also those that include each other; others are left alone. */
+static void test_omp_files(void)
+{
+	char dir[] = "/tmp/rb-omp-XXXXXX";
+	AUTO_FREE char *source = NULL;
+	unsigned n = 9, first = 9;
+	struct err err = { 0 };
+
+	CHECK(mkdtemp(dir));
+	put(dir, "a.c", "#include <omp.h>\n#include \"k.h\"\n # include \"nowhere.h\"\nint x;\n");
+	put(dir, "k.h", "#include \"k2.h\"\n#pragma omp parallel for\n");
+	put(dir, "k2.h", "#include \"k.h\"\n#pragma omp simd\n");
+	source = file_join(dir, "a.c");
+	CHECK_OK(diagnose_scan_omp(AT_FDCWD, source, &n, &first, &err), &err);
+	CHECK_INT(n, 2);
+	CHECK_INT(first, 0);
+	put(dir, "a.c", "int x;\n#pragma omp simd\n#include \"k.h\"\n");
+	CHECK_OK(diagnose_scan_omp(AT_FDCWD, source, &n, &first, &err), &err);
+	CHECK_INT(n, 3);
+	CHECK_INT(first, 2);
+	CHECK_OK(file_remove_tree(AT_FDCWD, dir, &err), &err);
+	n = 9;
+	CHECK_INT(diagnose_scan_omp(AT_FDCWD, source, &n, &first, &err), ERR_SYS);
+	CHECK_INT(n, 9);
+}
+
+static void test_same_source(void)
+{
+	static const struct {
+		const char *compiled, *source;
+		bool same;
+	} cases[] = {
+		{ "/home/u/p/src/a.c", "src/a.c", true },
+		{ "/home/u/p/src/a.c", "./src/a.c", true },
+		{ "/home/u/p/src/a.c", "../src/a.c", true },
+		{ "/home/u/p/src/a.c", "/home/u/p/src/a.c", true },
+		{ "/home/u/p/src/a.c", "lib/a.c", false },
+		{ "/home/u/p/src/ba.c", "a.c", false },
+		{ "a.c", "src/a.c", false },
+		{ "/home/u/a.c", "", false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		CHECK_INT(diagnose_same_source(cases[i].compiled, cases[i].source), cases[i].same);
 }
 
 static void test_node(void)
@@ -290,6 +379,8 @@ int main(void)
 	test_folders();
 	test_candidates();
 	test_omp();
+	test_omp_files();
+	test_same_source();
 	test_node();
 	return 0;
 }

@@ -102,6 +102,14 @@ static bool action_placeholders_known(const char *value)
 	return true;
 }
 
+static bool action_is_variable(const char *name)
+{
+	static const char chars[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+	return *name && !isdigit((unsigned char)*name) && strspn(name, chars) == strlen(name);
+}
+
 static int action_check_env(const struct json *env, int line, const char *what, struct err *err)
 {
 	if (json_kind(env) != JSON_KIND_OBJ || !json_len(env) || json_len(env) > CANDIDATE_ENV_MAX)
@@ -111,7 +119,10 @@ static int action_check_env(const struct json *env, int line, const char *what, 
 		const char *name = json_iter_key(it);
 		const struct json *v = json_iter_value(it);
 
-		if (!*name || strchr(name, '=') || (!json_str(v) && json_kind(v) != JSON_KIND_INT))
+		if (!action_is_variable(name))
+			return err_set(err, ERR_INVALID, "%s:%d: '%.60s' is no name of a variable",
+				       what, line, name);
+		if (!json_str(v) && json_kind(v) != JSON_KIND_INT)
 			return err_set(err, ERR_INVALID,
 				       "%s:%d: the variable '%.60s' needs a text or whole number",
 				       what, line, name);

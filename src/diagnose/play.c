@@ -137,7 +137,7 @@ int diagnose_play_parse(const char *text, size_t len, const char *what, struct d
 	if (r < 0)
 		return r;
 	r = play_fill(&p, fm, lines, what, err);
-	while (r == ERR_OK && isspace((unsigned char)*body))
+	while (r == ERR_OK && body < text + len && isspace((unsigned char)*body))
 		body++;
 	if (r == ERR_OK && body >= text + len)
 		r = err_set(err, ERR_INVALID, "%s:%d: there is no text that says why it may help",

@@ -47,6 +47,8 @@ static const struct {
 	{ HEAD "applies: {}\naction:\n  env:\n    N: \"{corse}\"\n---\nwhy\n",
 	  "p:8: the variable 'N': only {cpus} and {cores}" },
 	{ HEAD "applies: {}\naction:\n  build: []\n---\nwhy\n", "p:8: action.build" },
+	{ HEAD "applies: {}\naction:\n  env: {A-B: 1}\n---\nwhy\n",
+	  "p:8: 'A-B' is no name of a variable" },
 	{ HEAD "applies: {}\naction:\n  env: {}\n---\nwhy\n", "p:8: action.env" },
 	{ HEAD "applies: {}\naction:\n  run: x\n---\nwhy\n", "p:7: 'action' must be" },
 	{ HEAD "applies: []\naction:\n  build: [lto]\n---\nwhy\n", "p:6: 'applies' must be" },

@@ -12,7 +12,9 @@
 
 void lines_init(struct lines_reader *r, int fd, size_t line_max, const char *what)
 {
-	*r = (struct lines_reader){ .fd = fd, .line_max = line_max, .what = what };
+	*r = (struct lines_reader){
+		.fd = fd, .line_max = line_max, .limit = UINT64_MAX, .what = what
+	};
 }
 
 void lines_done(struct lines_reader *r)
@@ -24,6 +26,8 @@ void lines_done(struct lines_reader *r)
 /* Moves what is left to the front and reads more behind it. */
 static int lines_fill(struct lines_reader *r, struct err *err)
 {
+	uint64_t at = r->off + r->end, left = at < r->limit ? r->limit - at : 0;
+	size_t want;
 	ssize_t n;
 
 	if (r->start > 0) {
@@ -42,8 +46,10 @@ static int lines_fill(struct lines_reader *r, struct err *err)
 		r->buf = p;
 		r->cap = cap;
 	}
+	want = r->cap - r->end;
+	want = left < want ? (size_t)left : want;
 	do
-		n = pread(r->fd, r->buf + r->end, r->cap - r->end, (off_t)(r->off + r->end));
+		n = want ? pread(r->fd, r->buf + r->end, want, (off_t)at) : 0;
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_sys(err, errno, "read %s", r->what);

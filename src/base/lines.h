@@ -17,7 +17,9 @@ struct lines_reader {
 	char *buf;
 	size_t cap, start, end; /* bytes buf[start..end) are read and not handed out */
 	size_t line_max;
-	uint64_t off; /* of buf[0] in the file */
+	uint64_t limit; /* bytes of the file that are looked at; all, unless set after lines_init()
+			 */
+	uint64_t off;	/* of buf[0] in the file */
 	size_t no;
 	bool eof, skipping;
 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "core/cleanup.h"
@@ -10,8 +11,9 @@
 #include "core/str.h"
 #include "ledger/ledger_priv.h"
 
-#define HEAD_FILE "head"
-#define HEAD_MAX  512
+#define HEAD_FILE  "head"
+#define HEAD_MAX   512
+#define HEAD_TRIES 1000
 
 /* "<n> <hash>\n" at *p, which moves behind it. */
 static bool ledger_mark_line(char **p, uint64_t *n, char head[HASH_HEX_LEN + 1])
@@ -67,6 +69,45 @@ int ledger_mark_write(int state_fd, const char *what, const struct ledger_mark *
 			      (unsigned long long)m->next_n, m->next_head);
 	r = file_write_atomic(state_fd, HEAD_FILE, text, (size_t)n, 0600, err);
 	return r < 0 ? err_wrap(err, r, "%s", what) : ERR_OK;
+}
+
+static bool ledger_mark_same(const struct ledger_mark *a, const struct ledger_mark *b)
+{
+	return a->n == b->n && strcmp(a->head, b->head) == 0 && a->has_next == b->has_next &&
+	       (!a->has_next ||
+		(a->next_n == b->next_n && strcmp(a->next_head, b->next_head) == 0));
+}
+
+static int ledger_size(int fd, const char *what, uint64_t *out, struct err *err)
+{
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return err_sys(err, errno, "stat a file of %s", what);
+	*out = fd >= 0 ? (uint64_t)st.st_size : 0;
+	return ERR_OK;
+}
+
+int ledger_view_take(int state_fd, const char *what, int master_fd, int copy_fd,
+		     struct ledger_view *out, struct err *err)
+{
+	struct ledger_view v = { .master = 0 };
+	struct ledger_mark after;
+	int r = ledger_mark_read(state_fd, what, &v.mark, err);
+
+	/* the mark is written before the files: where it stayed, so did what it says of them */
+	for (int i = 0; r == ERR_OK && i < HEAD_TRIES; i++) {
+		if ((r = ledger_size(copy_fd, what, &v.copy, err)) < 0 ||
+		    (r = ledger_size(master_fd, what, &v.master, err)) < 0 ||
+		    (r = ledger_mark_read(state_fd, what, &after, err)) < 0)
+			return r;
+		if (ledger_mark_same(&v.mark, &after))
+			break;
+		v.mark = after;
+	}
+	if (r == ERR_OK)
+		*out = v;
+	return r;
 }
 
 int ledger_mark_check(const struct ledger_mark *m, uint64_t n, const char *head, const char *at_n,

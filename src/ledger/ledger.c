@@ -20,7 +20,6 @@
 
 #define LEDGER_BEAT_NS	  (60 * NS_PER_SEC)
 #define LEDGER_LOCK_TRIES 60 /* of 50 ms: what a killed run leaves behind ends in that time */
-#define LEDGER_READ_TRIES 10
 
 struct ledger *ledger_new(const char *shard)
 {
@@ -293,7 +292,7 @@ static int ledger_open_master(struct ledger *l, bool fresh, struct ledger_notes 
 			return r;
 	}
 	if ((r = ledger_mark_read(p->state_fd, p->state, &l->mark, err)) < 0 ||
-	    (r = ledger_load(l, l->master.fd, l->master.path, &l->mark, &ld, err)) < 0) {
+	    (r = ledger_load(l, &l->master, UINT64_MAX, &l->mark, &ld, err)) < 0) {
 		if (r == ERR_NOT_FOUND || r == ERR_PARSE) {
 			(void)err_wrap(err, r,
 				       "the master copy of the evidence is damaged (to start a "
@@ -370,30 +369,22 @@ int ledger_open(const char *dir, struct ledger **out, struct err *err)
 
 /* ---- opening for reading ---- */
 
-static int ledger_read_once(struct ledger *l, bool *again, struct err *err)
+/* One moment of what may be written to meanwhile. */
+static int ledger_read_now(struct ledger *l, struct err *err)
 {
 	const struct ledger_place *p = &l->place;
-	struct ledger_mark now = { 0 };
+	struct ledger_view view = { .master = UINT64_MAX };
 	struct ledger_loaded ld;
-	bool marked = !l->from_copy;
 	int r = ERR_OK;
 
-	*again = false;
-	ledger_unload(l);
-	if (marked)
-		r = ledger_mark_read(p->state_fd, p->state, &l->mark, err);
+	if (l->from_copy)
+		return ledger_load(l, &l->master, UINT64_MAX, NULL, &ld, err);
+	r = ledger_view_take(p->state_fd, p->state, l->master.fd, -1, &view, err);
 	if (r == ERR_OK)
-		r = ledger_load(l, l->master.fd, l->master.path, marked ? &l->mark : NULL, &ld,
-				err);
-	if (r == ERR_NOT_FOUND) {
-		if (err)
-			err->code = ERR_PARSE;
-		r = ERR_PARSE;
-	}
-	/* the writer went on meanwhile: what was read belongs to no one moment */
-	if (r == ERR_PARSE && marked && ledger_mark_read(p->state_fd, p->state, &now, NULL) == 0)
-		*again = now.n != l->mark.n || now.has_next != l->mark.has_next;
-	return r;
+		r = ledger_load(l, &l->master, view.master, &view.mark, &ld, err);
+	if (r == ERR_NOT_FOUND && err)
+		err->code = ERR_PARSE; /* there are records, so there was a head */
+	return r == ERR_NOT_FOUND ? ERR_PARSE : r;
 }
 
 static int ledger_open_read_with(struct ledger *l, struct err *err)
@@ -402,7 +393,6 @@ static int ledger_open_read_with(struct ledger *l, struct err *err)
 	AUTO_FREE char *other = NULL;
 	enum ledger_found found;
 	struct err e = { 0 };
-	bool again = true;
 	int r = ledger_place_find(p, &found, &other, err);
 
 	if (r < 0)
@@ -422,9 +412,7 @@ static int ledger_open_read_with(struct ledger *l, struct err *err)
 			*err = e;
 		return r;
 	}
-	for (int i = 0; again && i < LEDGER_READ_TRIES; i++)
-		r = ledger_read_once(l, &again, err);
-	return r;
+	return ledger_read_now(l, err);
 }
 
 int ledger_open_read(const char *dir, struct ledger **out, struct err *err)

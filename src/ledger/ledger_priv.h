@@ -86,6 +86,20 @@ int ledger_mark_write(int state_fd, const char *what, const struct ledger_mark *
 int ledger_mark_check(const struct ledger_mark *m, uint64_t n, const char *head, const char *at_n,
 		      struct err *err);
 
+/* What a reader beside a writer looks at: sizes and a mark that belong together. */
+struct ledger_view {
+	struct ledger_mark mark;
+	uint64_t master, copy; /* bytes */
+};
+
+/*
+ * Takes a view of one moment.  copy_fd may be -1.  The copy holds at least the records that the
+ * mark calls committed, the master at most those that it announces.  ERR_SYS, and the errors of
+ * ledger_mark_read().
+ */
+int ledger_view_take(int state_fd, const char *what, int master_fd, int copy_fd,
+		     struct ledger_view *out, struct err *err);
+
 /* ---- place.c: where things are ---- */
 
 struct ledger_place {
@@ -223,11 +237,11 @@ struct ledger_loaded {
 };
 
 /*
- * Reads the file into l.  mark may be NULL.  A last line that is not whole or no record is torn,
- * unless the mark says that it was acknowledged.  ERR_PARSE: damage.
+ * Reads the first limit bytes of the file into l.  mark may be NULL.  A last line that is not whole
+ * or no record is torn, unless the mark says that it was acknowledged.  ERR_PARSE: damage.
  */
-int ledger_load(struct ledger *l, int fd, const char *path, const struct ledger_mark *mark,
-		struct ledger_loaded *out, struct err *err);
+int ledger_load(struct ledger *l, const struct ledger_out *from, uint64_t limit,
+		const struct ledger_mark *mark, struct ledger_loaded *out, struct err *err);
 /* Empties what ledger_load() filled. */
 void ledger_unload(struct ledger *l);
 /*

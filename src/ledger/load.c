@@ -101,8 +101,8 @@ static int ledger_load_lines(struct ledger *l, struct lines_reader *rd,
 	return r;
 }
 
-int ledger_load(struct ledger *l, int fd, const char *path, const struct ledger_mark *mark,
-		struct ledger_loaded *out, struct err *err)
+int ledger_load(struct ledger *l, const struct ledger_out *from, uint64_t limit,
+		const struct ledger_mark *mark, struct ledger_loaded *out, struct err *err)
 {
 	char at_mark[HASH_HEX_LEN + 1] = LEDGER_ZEROS;
 	struct lines_reader rd;
@@ -110,7 +110,8 @@ int ledger_load(struct ledger *l, int fd, const char *path, const struct ledger_
 	int r;
 
 	*out = (struct ledger_loaded){ 0 };
-	lines_init(&rd, fd, LEDGER_LINE_MAX, path);
+	lines_init(&rd, from->fd, LEDGER_LINE_MAX, from->path);
+	rd.limit = limit;
 	r = ledger_load_lines(l, &rd, mark, out, at_mark, &bad, err);
 	lines_done(&rd);
 	if (r < 0 || !mark)
@@ -121,8 +122,8 @@ int ledger_load(struct ledger *l, int fd, const char *path, const struct ledger_
 		return ERR_PARSE;
 	}
 	if (ledger_mark_check(mark, l->chain.n, l->chain.head, at_mark, &why) < 0)
-		return err_set(err, ERR_PARSE, "%s:%llu: %s", path, (unsigned long long)l->chain.n,
-			       why.msg);
+		return err_set(err, ERR_PARSE, "%s:%llu: %s", from->path,
+			       (unsigned long long)l->chain.n, why.msg);
 	return ERR_OK;
 }
 

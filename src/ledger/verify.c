@@ -34,7 +34,7 @@ struct verify {
 	struct verify_finding *v; /* n of them */
 	size_t n;
 	bool full;
-	struct ledger_mark mark;
+	struct ledger_view view;
 	bool has_mark;
 	struct ledger_chain chain; /* of the master */
 };
@@ -92,6 +92,7 @@ static const char *verify_tail(const struct err *e, const char *path)
 struct verify_pass {
 	struct ledger_chain *chain;
 	const char *path;
+	uint64_t limit;			/* bytes that are looked at */
 	const struct ledger_mark *mark; /* NULL: none */
 	char at_mark[HASH_HEX_LEN + 1];
 	size_t n_lines;
@@ -134,6 +135,7 @@ static int verify_pass(struct verify *v, struct verify_pass *p, int fd, struct e
 
 	memcpy(p->at_mark, LEDGER_ZEROS, sizeof(p->at_mark));
 	lines_init(&rd, fd, LEDGER_LINE_MAX, p->path);
+	rd.limit = p->limit;
 	while (!v->full && (r = lines_next(&rd, &ln, err)) > 0) {
 		if (!ln.whole && !ln.too_long) {
 			p->torn = true;
@@ -206,13 +208,15 @@ static void verify_index_add(struct verify_index *ix, const struct lines_line *l
 	ix->n++;
 }
 
-static int verify_index_make(struct verify_index *ix, int fd, const char *path, struct err *err)
+static int verify_index_make(struct verify_index *ix, const struct lines_reader *of,
+			     struct err *err)
 {
 	struct lines_reader rd;
 	struct lines_line ln;
 	int r;
 
-	lines_init(&rd, fd, LEDGER_LINE_MAX, path);
+	lines_init(&rd, of->fd, LEDGER_LINE_MAX, of->what);
+	rd.limit = of->limit;
 	while ((r = lines_next(&rd, &ln, err)) > 0 && ln.whole)
 		verify_index_add(ix, &ln);
 	lines_done(&rd);
@@ -270,7 +274,6 @@ struct verify_pair {
 	struct verify_side master, copy;
 	struct verify_index ix;
 	bool indexed;
-	int master_fd;
 	const char *copy_path;
 	uint64_t may_lack; /* records at the end that a crash may have kept from the copy */
 	size_t garbage;	   /* line of the copy that is no record, not told yet; 0: none */
@@ -378,7 +381,7 @@ static int verify_resolve(struct verify_pair *p, struct err *err)
 
 	if (!p->indexed) {
 		p->indexed = true;
-		if ((r = verify_index_make(&p->ix, p->master_fd, p->master.rd.what, err)) < 0)
+		if ((r = verify_index_make(&p->ix, &p->master.rd, err)) < 0)
 			return r;
 	}
 	at = verify_index_find(p->ix.by_line, p->ix.n, verify_key(cl->text, cl->len), here);
@@ -468,16 +471,23 @@ static int verify_pair_walk(struct verify_pair *p, struct err *err)
 	return r < 0 ? r : ERR_OK;
 }
 
-static int verify_pair(struct verify *v, int master_fd, const char *master_path, int copy_fd,
-		       const char *copy_path, uint64_t may_lack, struct err *err)
+/* One of the two files: as much of it as is looked at. */
+struct verify_file {
+	int fd;
+	const char *path;
+	uint64_t limit;
+};
+
+static int verify_pair(struct verify *v, const struct verify_file *master,
+		       const struct verify_file *copy, uint64_t may_lack, struct err *err)
 {
-	struct verify_pair p = {
-		.v = v, .master_fd = master_fd, .copy_path = copy_path, .may_lack = may_lack
-	};
+	struct verify_pair p = { .v = v, .copy_path = copy->path, .may_lack = may_lack };
 	int r;
 
-	lines_init(&p.master.rd, master_fd, LEDGER_LINE_MAX, master_path);
-	lines_init(&p.copy.rd, copy_fd, LEDGER_LINE_MAX, copy_path);
+	lines_init(&p.master.rd, master->fd, LEDGER_LINE_MAX, master->path);
+	lines_init(&p.copy.rd, copy->fd, LEDGER_LINE_MAX, copy->path);
+	p.master.rd.limit = master->limit;
+	p.copy.rd.limit = copy->limit;
 	memcpy(p.copy.prev, LEDGER_ZEROS, sizeof(p.copy.prev));
 	r = verify_pair_walk(&p, err);
 	lines_done(&p.master.rd);
@@ -515,28 +525,46 @@ static int verify_open(struct verify *v, int dir_fd, const char *name, const cha
 	return ERR_OK;
 }
 
-static void verify_mark(struct verify *v, const struct verify_pass *p)
+/* The head and the moment to look at; without a head, all there is. */
+static int verify_view(struct verify *v, int mfd, int cfd, struct err *err)
 {
 	AUTO_FREE char *path = file_join(v->place.state, "head");
 	struct err why = { 0 };
-	int r = ledger_mark_read(v->place.state_fd, v->place.state, &v->mark, &why);
+	int r = ledger_view_take(v->place.state_fd, v->place.state, mfd, cfd, &v->view, &why);
 
 	v->has_mark = r == ERR_OK;
-	if (r < 0)
-		verify_add(v, path, 0, "%s", r == ERR_NOT_FOUND ? "the head is missing" : why.msg);
-	else if (!v->full &&
-		 ledger_mark_check(&v->mark, v->chain.n, v->chain.head, p->at_mark, &why) < 0)
+	if (v->has_mark)
+		return ERR_OK;
+	v->view = (struct ledger_view){ .master = UINT64_MAX, .copy = UINT64_MAX };
+	if (r != ERR_NOT_FOUND && r != ERR_PARSE) {
+		if (err)
+			*err = why;
+		return r;
+	}
+	verify_add(v, path, 0, "%s", r == ERR_NOT_FOUND ? "the head is missing" : why.msg);
+	return ERR_OK;
+}
+
+static void verify_mark(struct verify *v, const struct verify_pass *p)
+{
+	const struct ledger_mark *m = &v->view.mark;
+	struct err why = { 0 };
+
+	if (!v->has_mark || v->full)
+		return;
+	if (ledger_mark_check(m, v->chain.n, v->chain.head, p->at_mark, &why) < 0)
 		verify_add(v, p->path, p->n_lines, "%s", why.msg);
 	/* a crash can leave part of a line only where the head announced one */
-	else if (p->torn && !(v->mark.has_next && v->chain.n < v->mark.next_n))
+	else if (p->torn && !(m->has_next && v->chain.n < m->next_n))
 		verify_add(v, p->path, p->n_lines + 1, "the last line is not whole");
 }
 
 /* Records that master has and the copy need not have: a crash came between the two writes. */
 static uint64_t verify_may_lack(const struct verify *v)
 {
-	return v->has_mark && v->mark.has_next && v->chain.n > v->mark.n ? v->chain.n - v->mark.n
-									 : 0;
+	return v->has_mark && v->view.mark.has_next && v->chain.n > v->view.mark.n
+		       ? v->chain.n - v->view.mark.n
+		       : 0;
 }
 
 static int verify_main(struct verify *v, struct err *err)
@@ -547,14 +575,14 @@ static int verify_main(struct verify *v, struct err *err)
 	AUTO_CLOSE int mfd = -1;
 	AUTO_CLOSE int cfd = -1;
 	struct verify_pass pass = { .chain = &v->chain, .path = master };
-	struct ledger_mark mark;
 	int r;
 
 	if ((r = verify_open(v, pl->state_fd, LEDGER_FILE, master, &mfd, err)) < 0 ||
-	    (r = verify_open(v, pl->dot_fd, LEDGER_FILE, copy, &cfd, err)) < 0)
+	    (r = verify_open(v, pl->dot_fd, LEDGER_FILE, copy, &cfd, err)) < 0 ||
+	    (r = verify_view(v, mfd, cfd, err)) < 0)
 		return r;
-	if (ledger_mark_read(pl->state_fd, pl->state, &mark, NULL) == ERR_OK)
-		pass.mark = &mark;
+	pass.mark = v->has_mark ? &v->view.mark : NULL;
+	pass.limit = v->view.master;
 	if (mfd < 0)
 		verify_add(v, master, 0, "the master is missing");
 	else if ((r = verify_pass(v, &pass, mfd, err)) < 0)
@@ -567,7 +595,9 @@ static int verify_main(struct verify *v, struct err *err)
 			verify_add(v, copy, 0, "the published copy is missing");
 		return ERR_OK;
 	}
-	return verify_pair(v, mfd, master, cfd, copy, verify_may_lack(v), err);
+	return verify_pair(v, &(struct verify_file){ mfd, master, v->view.master },
+			   &(struct verify_file){ cfd, copy, v->view.copy }, verify_may_lack(v),
+			   err);
 }
 
 /* A copy that nothing vouches for: only damage and careless edits can be seen. */
@@ -576,7 +606,7 @@ static int verify_copy_alone(struct verify *v, struct err *err)
 	struct stat st = { .st_size = 0 };
 	AUTO_FREE char *copy = file_join(v->place.dot, LEDGER_FILE);
 	AUTO_CLOSE int fd = -1;
-	struct verify_pass pass = { .chain = &v->chain, .path = copy };
+	struct verify_pass pass = { .chain = &v->chain, .path = copy, .limit = UINT64_MAX };
 	int r = verify_open(v, v->place.dot_fd, LEDGER_FILE, copy, &fd, err);
 
 	if (r < 0)
@@ -606,6 +636,23 @@ static void verify_shard_merged(struct verify *v, const char *name, const char *
 		verify_add(v, path, (size_t)have, "not the record that was merged from here");
 }
 
+/* Sizes of one moment: the copy is never ahead of the master, and at most one record behind. */
+static int verify_sizes(struct verify_file *master, struct verify_file *copy, struct err *err)
+{
+	struct stat c = { .st_size = -1 }, m, again;
+
+	for (int i = 0; i < VERIFY_TRIES; i++) {
+		if ((copy->fd >= 0 && fstat(copy->fd, &c) < 0) || fstat(master->fd, &m) < 0 ||
+		    (copy->fd >= 0 && fstat(copy->fd, &again) < 0))
+			return err_sys(err, errno, "stat %s", master->path);
+		if (copy->fd < 0 || c.st_size == again.st_size)
+			break;
+	}
+	master->limit = (uint64_t)m.st_size;
+	copy->limit = copy->fd >= 0 ? (uint64_t)c.st_size : 0;
+	return ERR_OK;
+}
+
 static int verify_shard(struct verify *v, const char *name, struct err *err)
 {
 	struct ledger_place *pl = &v->place;
@@ -615,6 +662,7 @@ static int verify_shard(struct verify *v, const char *name, struct err *err)
 	AUTO_CLOSE int cfd = -1;
 	struct ledger_mark merged = { .n = ledger_chain_shard(&v->chain, name, NULL) };
 	struct verify_pass pass = { .path = master, .mark = &merged };
+	struct verify_file mf = { .path = master }, cf = { .path = copy };
 	struct ledger_chain chain;
 	int r;
 
@@ -626,8 +674,13 @@ static int verify_shard(struct verify *v, const char *name, struct err *err)
 			verify_add(v, copy, 0, "no task of ours made this shard: it has no master");
 		return ERR_OK;
 	}
+	mf.fd = mfd;
+	cf.fd = cfd;
+	if ((r = verify_sizes(&mf, &cf, err)) < 0)
+		return r;
 	ledger_chain_init(&chain, name);
 	pass.chain = &chain;
+	pass.limit = mf.limit;
 	r = verify_pass(v, &pass, mfd, err);
 	if (r == ERR_OK && !v->full)
 		verify_shard_merged(v, name, master, &chain, pass.at_mark);
@@ -635,7 +688,7 @@ static int verify_shard(struct verify *v, const char *name, struct err *err)
 		verify_add(v, copy, 0, "the published copy is missing");
 	/* a task that was killed may have left its last record unpublished */
 	if (r == ERR_OK && cfd >= 0 && !v->full)
-		r = verify_pair(v, mfd, master, cfd, copy, 1, err);
+		r = verify_pair(v, &mf, &cf, 1, err);
 	ledger_chain_done(&chain);
 	return r;
 }

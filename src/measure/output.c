@@ -224,6 +224,17 @@ size_t output_model_ignored(const struct output_model *m)
 	return (m->use[0] ? m->page[0].n_ignored : 0) + (m->use[1] ? m->page[1].n_ignored : 0);
 }
 
+uint64_t output_model_unseen(const struct output_model *m)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < 2; i++) {
+		if (m->use[i] && !m->page[i].rest_sha256[0])
+			n += m->page[i].rest;
+	}
+	return n;
+}
+
 const struct output_name *output_model_ignored_names(const struct output_model *m, size_t *n)
 {
 	*n = m->ignored.n;
@@ -269,6 +280,7 @@ struct json *output_model_json(const struct output_model *m)
 	json_set(j, "results", output_names_json(&m->results, false));
 	json_set_bool(j, "any_order", m->any_order[0] || m->any_order[1]);
 	json_set(j, "streams", streams);
+	json_set_int(j, "unseen_bytes", (int64_t)output_model_unseen(m));
 	json_set_real(j, "rtol", m->rules.rtol);
 	json_set_real(j, "atol", m->rules.atol);
 	return j;

@@ -120,6 +120,8 @@ const char *output_model_why(const struct output_model *m);
 size_t output_model_compared(const struct output_model *m);
 size_t output_model_results(const struct output_model *m);
 size_t output_model_ignored(const struct output_model *m);
+/* Bytes of one run of which only the number is compared: see output_stream.rest_sha256. */
+uint64_t output_model_unseen(const struct output_model *m);
 
 /* A kind of field: all fields with that name and class. */
 struct output_name {
@@ -133,8 +135,8 @@ const struct output_name *output_model_result_names(const struct output_model *m
 
 /*
  * For the ledger: {"mode", "why", "runs", "compared_fields", "result_fields", "ignored_fields",
- * "ignored": ["Elapsed (time)", ...], "results": [...], "any_order", "streams", "rtol", "atol"}.
- * A new reference.  To keep a model over a restart, keep the runs and learn again.
+ * "ignored": ["Elapsed (time)", ...], "results": [...], "any_order", "streams", "unseen_bytes",
+ * "rtol", "atol"}. A new reference.  To keep a model over a restart, keep the runs and learn again.
  */
 struct json *output_model_json(const struct output_model *m);
 

@@ -382,6 +382,9 @@ static void output_set_name(const struct output_view *v, const struct output_lab
 		b--;
 	if (a == b)
 		return;
+	/* "User time (seconds)" keeps its bracket */
+	if (b < l->b && output_is_punct(v, b, ")]"))
+		b++;
 	k->name_off = v->v[a].off;
 	k->name_len = v->v[b - 1].off + v->v[b - 1].len - k->name_off;
 }

@@ -504,6 +504,7 @@ static void test_rest(void)
 	m = learn_runs(&run, 1);
 	output_check(m, &run, &v);
 	CHECK(v.ok);
+	CHECK_INT(output_model_unseen(m), 0);
 	text[LEN - 2] = 'x';
 	run = kept(text, LEN, CAP, hex[1]);
 	output_check(m, &run, &v);
@@ -516,6 +517,13 @@ static void test_rest(void)
 	CHECK_STR(hex[2], "");
 	output_check(m, &run, &v);
 	CHECK(!v.ok);
+	output_model_free(m);
+
+	/* without a hash only the length is known, which is said */
+	run = kept(text, LEN, CAP, hex[0]);
+	run.out.rest_sha256 = NULL;
+	m = learn_runs(&run, 1);
+	CHECK_INT(output_model_unseen(m), LEN - CAP);
 	output_model_free(m);
 	free(text);
 }

@@ -92,7 +92,7 @@ int ledger_view_take(int state_fd, const char *what, int master_fd, int copy_fd,
 		     struct ledger_view *out, struct err *err)
 {
 	struct ledger_view v = { .master = 0 };
-	struct ledger_mark after;
+	struct ledger_mark after = { .n = 0 };
 	int r = ledger_mark_read(state_fd, what, &v.mark, err);
 
 	/* the mark is written before the files: where it stayed, so did what it says of them */

@@ -78,8 +78,6 @@ static size_t project_end(const struct edit_file *f)
 /* Options that belong together are kept so: CMake drops repeated ones. */
 static void add_options(struct edit_file *f, size_t at, const char *lang, const char *flags)
 {
-	AUTO_FREE char *text = NULL;
-
 	for (const char *p = flags; *p;) {
 		AUTO_FREE char *line = NULL;
 		size_t n = strcspn(p, " ");

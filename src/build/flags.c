@@ -279,10 +279,15 @@ static int lto(struct proc_keeper *k, const struct build_driver *d, struct build
 static int openmp(struct proc_keeper *k, const struct build_driver *d, struct build_flags *f,
 		  struct err *err)
 {
-	size_t n;
-	char **v = host_form(d, "-fopenmp", &n);
+	size_t n = 0;
+	char **v = NULL;
 	int r = 0;
 
+	/* hipcc links the library for the plain flag alone */
+	if (d->family == BUILD_FAM_HIPCC)
+		build_strv_add(&v, &n, xstrdup("-fopenmp"));
+	else
+		v = host_form(d, "-fopenmp", &n);
 	if (build_driver_try(k, d, v, n, true, err) < 0)
 		r = err_wrap(err, ERR_REFUSED, "OpenMP cannot be used");
 	for (size_t i = 0; r == 0 && i < n; i++) {

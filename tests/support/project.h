@@ -12,13 +12,13 @@
 
 #include "check.h"
 
-/* A fresh folder with a name that needs quoting nowhere; project_end() removes it. */
+/* A fresh folder, whose name needs quoting; project_end() removes it. */
 static inline char *project_new(void)
 {
 	const char *tmp = getenv("TMPDIR");
 	char *dir = NULL, real[4096];
 
-	CHECK(asprintf(&dir, "%s/rbtest.XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") > 0);
+	CHECK(asprintf(&dir, "%s/rb's test.XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") > 0);
 	CHECK(mkdtemp(dir));
 	CHECK(realpath(dir, real));
 	free(dir);
@@ -52,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static inline int project_sh(const char *d
 
 static inline void project_end(char *dir)
 {
-	CHECK_INT(project_sh("/", "rm -rf '%s'", dir), 0);
+	CHECK_INT(project_sh("/", "rm -rf \"%s\"", dir), 0);
 	free(dir);
 }
 

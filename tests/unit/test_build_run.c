@@ -21,7 +21,7 @@ static void test_make(void)
 	CHECK_STR(b.base->steps[p->step].output, "prog");
 	CHECK_INT(b.base->steps[p->step].n_objects, 2);
 	/* make sees no change: the objects must be made again by force */
-	builds_o3_applies(&b, true);
+	builds_o3_applies(&b, 1);
 	builds_end(&b);
 }
 
@@ -89,7 +89,7 @@ static void test_restat(void)
 		  0);
 	builds_base(&b);
 	CHECK_INT(builds_count(b.base, BUILD_COMPILE), 2);
-	builds_o3_applies(&b, true);
+	builds_o3_applies(&b, -1); /* Ninja makes it again by itself where the path has a quote */
 	builds_end(&b);
 }
 
@@ -103,7 +103,7 @@ static void test_make_hard_coded(void)
 		      "prog: main.c part.c\n\tgcc -O0 -g main.c part.c -o prog -lm\n");
 	builds_base(&b);
 	CHECK_INT(builds_count(b.base, BUILD_COMPILE_LINK), 1);
-	builds_o3_applies(&b, false);
+	builds_o3_applies(&b, 0);
 	builds_end(&b);
 }
 
@@ -125,7 +125,7 @@ static void test_make_recursive(void)
 	builds_base(&b);
 	CHECK_INT(builds_count(b.base, BUILD_ARCHIVE), 1);
 	CHECK(build_record_program(b.base, "prog"));
-	builds_o3_applies(&b, true);
+	builds_o3_applies(&b, 1);
 	builds_end(&b);
 }
 
@@ -150,7 +150,8 @@ static void cmake(const char *generator, const char *tool)
 	builds_base(&b);
 	CHECK_INT(builds_count(b.base, BUILD_COMPILE), 2);
 	CHECK(build_record_program(b.base, "build/prog"));
-	builds_o3_applies(&b, true);
+	/* Ninja builds everything each time where the path has a quote */
+	builds_o3_applies(&b, strcmp(tool, "make") == 0 ? 1 : -1);
 	builds_end(&b);
 
 	if (strcmp(tool, "make") == 0)
@@ -163,7 +164,7 @@ static void cmake(const char *generator, const char *tool)
 	CHECK(builds_count(b.base, BUILD_PROBE) >= 3);
 	CHECK_INT(builds_count(b.base, BUILD_COMPILE), 2);
 	CHECK_INT(project_sh(b.dir, "rm -r b2"), 0);
-	builds_o3_applies(&b, false);
+	builds_o3_applies(&b, 0);
 	CHECK_INT(project_sh(b.dir, "! grep -rhIe -O3 b2 | grep -qv RELEASE"), 0);
 	builds_end(&b);
 }
@@ -232,7 +233,7 @@ static void test_script(void)
 	CHECK_STR(b.base->steps[0].argv[2], "-DNAME=a b");
 	CHECK_STR(b.base->programs[0].path, "it's here/p");
 	CHECK(build_record_program(b.base, "run.me") == &b.base->programs[0]);
-	builds_o3_applies(&b, false);
+	builds_o3_applies(&b, 0);
 	builds_end(&b);
 
 	/* what already is there is refused; so is what makes no difference, as void */

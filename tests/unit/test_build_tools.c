@@ -132,7 +132,7 @@ static void test_static_shell(void)
 	project_write(b.dir, "build.sh", "gcc -O0 -c part.c\ngcc -O0 -o prog main.c part.o\n");
 	builds_base(&b);
 	CHECK_INT(b.base->n_steps, 2);
-	builds_o3_applies(&b, false);
+	builds_o3_applies(&b, 0);
 	builds_end(&b);
 }
 
@@ -145,7 +145,7 @@ static void test_mpi(void)
 		project_sources(b.dir);
 		builds_base(&b);
 		CHECK_INT(b.base->n_steps, 2); /* not the compiler below it as well */
-		builds_o3_applies(&b, false);
+		builds_o3_applies(&b, 0);
 		builds_end(&b);
 	}
 	/* a wrapper that is a script, as MPICH has them, found through env */
@@ -159,7 +159,7 @@ static void test_mpi(void)
 	CHECK_INT(b.base->n_steps, 2);
 	CHECK_HAS(b.base->steps[0].driver, "/bin/mpicc");
 	CHECK_STR(b.base->steps[0].argv[1], "-O0");
-	builds_o3_applies(&b, false);
+	builds_o3_applies(&b, 0);
 	builds_end(&b);
 }
 
@@ -346,6 +346,31 @@ static void test_nvcc(void)
 	builds_end(&b);
 }
 
+/* A stand-in that says what hipcc says: what is meant for the host must not reach device code. */
+static void test_hip(void)
+{
+	struct builds b;
+	struct build_plan *p;
+
+	builds_start(&b, "./hipcc -O0 -c t.hip -o t.o && ./hipcc -o prog t.o");
+	project_write(
+		b.dir, "hipcc",
+		"#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'HIP version: 6.2.0'; exit; fi\n"
+		"case \" $* \" in *-###*) echo '\"-target-cpu\" \"znver4\"'; exit;; esac\n"
+		"case \" $* \" in *' -E '*) echo '#define __AVX512VL__ 1'; "
+		"echo '#define __AVX512BW__ 1'; exit;; esac\n"
+		"while [ $# -gt 0 ]; do [ \"$1\" = -o ] && cp t.hip \"$2\"; shift; done\n");
+	project_write(b.dir, "t.hip", "__global__ void f() {}\n");
+	CHECK_INT(project_sh(b.dir, "chmod +x hipcc"), 0);
+	builds_base(&b);
+	CHECK_INT(b.base->n_steps, 2);
+	CHECK_INT(b.base->steps[0].langs, BUILD_LANG_GPU);
+	p = builds_plan(&b, BUILD_ACT_ARCH, "native");
+	CHECK(says(p, "-Xarch_host -march=znver4 -Xarch_host -ffp-contract=off"));
+	build_plan_free(p);
+	builds_end(&b);
+}
+
 /* ---- layouts ---- */
 
 static void address_of_part(const char *dir, const char *prog, char out[32])
@@ -423,6 +448,7 @@ int main(void)
 	test_lto("clang");
 	test_mixed();
 	test_nvcc();
+	test_hip();
 	test_layouts("gcc -O2 -c main.c part.c && gcc -o prog main.o part.o");
 	test_layouts("gcc -O0 -Wl,--gc-sections -ffunction-sections -o prog main.c part.c");
 	return 0;

@@ -16,10 +16,10 @@
 /*
  * Links the program (build_program.path) again from its recorded link step as variant i, into
  * out_path, or in place (and into its copies) where out_path is NULL.  text says what was done
- * ("16 bytes of padding first").  opts gives dir, envp, timeout, mounts.
- * ERR_NOT_FOUND: no such program, its inputs are gone, or this variant does not exist for it (one
- * object file only).  ERR_REFUSED: the link failed (message: its last lines) or gave the same code.
- * The program is untouched on failure.
+ * ("16 bytes of padding first").  rec must be of the build whose objects lie in the tree.  opts
+ * gives dir, envp, timeout, mounts. ERR_NOT_FOUND: no such program, its inputs are gone, or this
+ * variant does not exist for it (one object file only).  ERR_REFUSED: the link failed (message: its
+ * last lines) or gave the same code. The program is untouched on failure.
  */
 int build_neutral(struct proc_keeper *k, const struct build_opts *opts,
 		  const struct build_record *rec, const char *program, unsigned variant,

@@ -155,6 +155,30 @@ static int add_action(struct proc_keeper *k, struct build_plan *p, const struct 
 	return used ? 0 : err_set(err, why.code ? why.code : ERR_REFUSED, "%s", why.msg);
 }
 
+/* With link-time optimisation the code is made at the link, whose own -O0 (a CFLAGS on the link
+ * line) would win over what the objects were compiled with.  Not -ffast-math: at a link it changes
+ * how the whole process rounds. */
+static void level_for_links(struct build_plan *p)
+{
+	static const char *const kinds[] = { "-O", "-march=", "-mtune=", "-ffp-contract=", NULL };
+
+	for (size_t i = 0; i < p->n_drivers; i++) {
+		struct build_flags *f = &p->drivers[i].flags;
+
+		if (!p->drivers[i].driver.base_lto &&
+		    !build_strv_has(f->link, f->n_link, "-flto") &&
+		    !build_strv_has(f->link, f->n_link, "-flto=auto"))
+			continue;
+		for (size_t c = 0; c < f->n_compile; c++) {
+			for (const char *const *k = kinds; *k; k++) {
+				if (strncmp(f->compile[c], *k, strlen(*k)) == 0)
+					build_strv_add(&f->link, &f->n_link,
+						       xstrdup(f->compile[c]));
+			}
+		}
+	}
+}
+
 static void add_keys(struct build_plan *p, const struct build_record *base)
 {
 	p->keys = xcalloc(base->n_steps * 2 + 1, sizeof(*p->keys));
@@ -188,8 +212,10 @@ static int fill(struct proc_keeper *k, const struct build_record *base,
 		if (r == 0)
 			r = add_action(k, p, &actions[i], allow_fp, err);
 	}
-	if (r == 0)
+	if (r == 0) {
+		level_for_links(p);
 		add_keys(p, base);
+	}
 	return r;
 }
 

@@ -132,6 +132,26 @@ static void test_make_lto(void)
 	end(&t);
 }
 
+/* CFLAGS on the link line: its -O0 must not undo what link-time optimisation is there for. */
+static void test_make_lto_level(void)
+{
+	static const struct build_action both[] = { { .kind = BUILD_ACT_OPT_LEVEL, .value = "3" },
+						    { .kind = BUILD_ACT_LTO } };
+	struct delivery t = { 0 };
+
+	builds_start(&t.b, "make");
+	project_sources(t.b.dir);
+	project_write(t.b.dir, "Makefile",
+		      "CFLAGS = -O0\nprog: main.o part.o\n\tgcc $(CFLAGS) -o prog main.o part.o\n"
+		      "%.o: %.c\n\tgcc $(CFLAGS) -c $<\n");
+	keep(&t, both, 2);
+	/* inlined across files */
+	CHECK_INT(project_sh(t.b.dir, "! nm prog | grep -q ' [tT] part$'"), 0);
+	delivered(&t, BUILD_DELIVER_PATCH);
+	CHECK(t.d->same_code);
+	end(&t);
+}
+
 static void test_make_lines(void)
 {
 	static const char makefile[] = "Q = @\nprog: main.c part.c\n\t@echo building with gcc now\n"
@@ -295,6 +315,7 @@ int main(void)
 		CHECK_SKIP("no gcc or make");
 	test_make_variables();
 	test_make_lto();
+	test_make_lto_level();
 	test_make_lines();
 	test_script_lines();
 	test_cmake();

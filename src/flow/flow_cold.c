@@ -1,4 +1,5 @@
 /* The cold re-measure: restored tree, clean build, folders that no earlier run has seen. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +23,27 @@ static bool fresh_inside(const char *path, const char *dir)
 	return path && strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/* A folder may be hidden by an empty one only if nothing that the run needs lies in it. */
-static bool fresh_may_hide(const struct flow *f, const char *dir)
+/* An empty folder over dir, with what the run needs of it put back: the project and its state. */
+static void fresh_hide(const struct flow *f, struct flow_fresh *fresh, const char *dir)
 {
-	return !fresh_inside(f->dir, dir) && !fresh_inside(ledger_state_dir(f->l), dir) &&
-	       file_exists(AT_FDCWD, dir);
+	const char *keep[] = { f->dir, fresh->state };
+
+	if (!file_exists(AT_FDCWD, dir))
+		return;
+	for (size_t i = 0; i < sizeof(keep) / sizeof(keep[0]); i++) {
+		if (strcmp(keep[i], dir) == 0) {
+			(void)snprintf(fresh->note, sizeof(fresh->note),
+				       "%s could not be replaced: it is the project or its state",
+				       dir);
+			return;
+		}
+	}
+	fresh->mounts[fresh->n_mounts++] = (struct proc_mount){ .dst = dir };
+	for (size_t i = 0; i < sizeof(keep) / sizeof(keep[0]); i++) {
+		if (fresh_inside(keep[i], dir))
+			fresh->mounts[fresh->n_mounts++] =
+				(struct proc_mount){ .src = keep[i], .dst = keep[i] };
+	}
 }
 
 int flow_fresh_open(struct flow *f, struct flow_fresh *fresh, struct err *err)
@@ -47,21 +64,19 @@ int flow_fresh_open(struct flow *f, struct flow_fresh *fresh, struct err *err)
 		fresh->texts[n] = xasprintf("%s=%s/%s", vars[n].var, fresh->root, vars[n].sub);
 		fresh->env[n] = fresh->texts[n];
 	}
-	fresh->mounts = xcalloc(sizeof(hide) / sizeof(hide[0]), sizeof(*fresh->mounts));
+	/* by its real name, under which it has to be put back */
+	fresh->state = realpath(ledger_state_dir(f->l), NULL);
+	if (!fresh->state)
+		return err_sys(err, errno, "folder %s", ledger_state_dir(f->l));
+	/* each is hidden, and at most two folders in it are put back */
+	fresh->mounts = xcalloc(3 * sizeof(hide) / sizeof(hide[0]), sizeof(*fresh->mounts));
 	if (!proc_can_mount()) {
 		(void)snprintf(fresh->note, sizeof(fresh->note),
 			       "/dev/shm and /tmp could not be replaced: no mount namespaces here");
 		return flow_fresh_renew(fresh, err);
 	}
-	for (size_t i = 0; i < sizeof(hide) / sizeof(hide[0]); i++) {
-		if (fresh_may_hide(f, hide[i]))
-			fresh->mounts[fresh->n_mounts++] = (struct proc_mount){ .dst = hide[i] };
-		else
-			(void)snprintf(
-				fresh->note, sizeof(fresh->note),
-				"%s could not be replaced: the project or its state lies in it",
-				hide[i]);
-	}
+	for (size_t i = 0; i < sizeof(hide) / sizeof(hide[0]); i++)
+		fresh_hide(f, fresh, hide[i]);
 	return flow_fresh_renew(fresh, err);
 }
 
@@ -84,6 +99,7 @@ void flow_fresh_done(struct flow_fresh *fresh)
 	if (fresh->root)
 		(void)file_remove_tree(AT_FDCWD, fresh->root, NULL);
 	free(fresh->root);
+	free(fresh->state);
 	free(fresh->mounts);
 	for (size_t i = 0; i < sizeof(fresh->texts) / sizeof(fresh->texts[0]); i++)
 		free(fresh->texts[i]);

@@ -239,6 +239,7 @@ int flow_cold_check(struct flow *f, double confirmed_ratio, struct err *err);
 /* Folders for a run that must not see an earlier one: HOME, TMPDIR, caches.  env holds changes. */
 struct flow_fresh {
 	char *root;
+	char *state; /* the state folder, links resolved */
 	char *texts[6];
 	const char *env[7];
 	struct proc_mount *mounts;

@@ -20,20 +20,44 @@ static const char *const num_units[] = {
 	"TFLOPS", "GLUPS", "MLUPS", "it/s",   "1/s",   "cycles", "x",	    "percent", "faster",
 };
 
-static size_t num_unit_len(const char *p, const char *end)
+/* How many bytes at p spell the unit, whose punctuation Markdown may have escaped; 0: another one.
+ */
+static size_t num_spelt(const char *p, const char *end, const char *unit)
 {
-	size_t best = 0;
+	const char *s = p;
+
+	for (; *unit; unit++, s++) {
+		if (s + 1 < end && *s == '\\' && ispunct((unsigned char)*unit))
+			s++;
+		if (s >= end || *s != *unit)
+			return 0;
+	}
+	if (isalnum((unsigned char)s[-1]) && s < end &&
+	    (isalnum((unsigned char)*s) || *s == '_' || *s == '/'))
+		return 0;
+	return (size_t)(s - p);
+}
+
+static size_t num_unit_len(const char *p, const char *end, const struct json *const *cited,
+			   size_t n_cited)
+{
+	size_t best = 0, n;
 
 	for (size_t i = 0; i < sizeof(num_units) / sizeof(num_units[0]); i++) {
-		size_t n = strlen(num_units[i]);
-		const char *after = p + n;
+		if ((n = num_spelt(p, end, num_units[i])) > best)
+			best = n;
+	}
+	/* a figure of merit has the unit that its user gave it */
+	for (size_t i = 0; i < n_cited; i++) {
+		const struct json *values = json_get(cited[i], "values");
 
-		if (n <= best || (size_t)(end - p) < n || memcmp(p, num_units[i], n) != 0)
-			continue;
-		if (isalnum((unsigned char)p[n - 1]) && after < end &&
-		    (isalnum((unsigned char)*after) || *after == '_' || *after == '/'))
-			continue;
-		best = n;
+		for (size_t k = 0; k < json_len(values); k++) {
+			const char *unit = json_get_str(json_at(values, k), "unit", "");
+
+			if (*unit && !isdigit((unsigned char)*unit) &&
+			    (n = num_spelt(p, end, unit)) > best)
+				best = n;
+		}
 	}
 	return best;
 }
@@ -64,7 +88,8 @@ static size_t num_scan(const char *p, const char *end, double *ulp)
 	return (size_t)(q - p);
 }
 
-bool report_num_next(const char *p, const char *end, struct report_num *out)
+bool report_num_next(const char *p, const char *end, const struct json *const *cited,
+		     size_t n_cited, struct report_num *out)
 {
 	for (const char *s = p; s < end; s++) {
 		char text[NUM_MAX_LEN + 1];
@@ -81,7 +106,7 @@ bool report_num_next(const char *p, const char *end, struct report_num *out)
 		}
 		n = num_scan(s, end, &ulp);
 		gap = s + n < end && s[n] == ' ' ? 1 : 0;
-		unit = s + n + gap < end ? num_unit_len(s + n + gap, end) : 0;
+		unit = s + n + gap < end ? num_unit_len(s + n + gap, end, cited, n_cited) : 0;
 		if (!unit || n > NUM_MAX_LEN) {
 			s += n - 1;
 			continue;

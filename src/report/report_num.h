@@ -15,8 +15,10 @@ struct report_num {
 	double half_ulp; /* half a unit of the last digit written */
 };
 
-/* The next number with a unit, per cent or times sign at or after p; false when there is none. */
-bool report_num_next(const char *p, const char *end, struct report_num *out);
+/* The next number with a unit, per cent or times sign at or after p; false when there is none.
+ * Units are the usual ones and those of the values of the n_cited records. */
+bool report_num_next(const char *p, const char *end, const struct json *const *cited,
+		     size_t n_cited, struct report_num *out);
 /* A value of the record, or a text in its detail, holds the number to the digits written. */
 bool report_num_held(const struct json *rec, const struct report_num *num);
 

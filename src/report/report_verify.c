@@ -98,7 +98,7 @@ static void verify_line(struct verify *v, const struct ledger *l, const char *p,
 	struct report_num num;
 	bool any = false;
 
-	while (report_num_next(s, stop, &num)) {
+	while (report_num_next(s, stop, cited, n, &num)) {
 		char what[240];
 		bool held = false;
 

@@ -218,6 +218,39 @@ static void test_users_report(const struct ledger *l, const char *good)
 	write_report(good);
 }
 
+static int numbers(const struct ledger *l, const char *text)
+{
+	findings[0] = '\0';
+	return report_check_numbers(l, text, strlen(text), "x.md", collect, NULL);
+}
+
+/* A figure of merit has whatever unit its user gave it. */
+static void test_own_unit(void)
+{
+	AUTO_FREE char *other = file_join(root, "other");
+	struct ledger_value fom = { .name = "fom", .value = 12.5, .unit = "my_steps", .n = 6 };
+	struct ledger *l = NULL;
+	struct err err = { 0 };
+	char id[LEDGER_ID_CAP];
+
+	CHECK_OK(file_mkdirs(other, 0755, &err), &err);
+	CHECK_OK(ledger_open(other, &l, &err), &err);
+	add(l, &(struct ledger_rec){ .kind = LEDGER_USER }, "{}", id);
+	CHECK_STR(id, "E0001");
+	add(l, &(struct ledger_rec){ .kind = LEDGER_BENCH, .values = &fom, .n_values = 1 },
+	    "{\"role\":\"baseline\",\"samples\":[]}", id);
+	CHECK_STR(id, "E0002");
+	CHECK_INT(numbers(l, "[FACT] 12.5 my\\_steps [E0002]\n"), 0);
+	CHECK_INT(numbers(l, "[FACT] 12.5 my_steps [E0002]\n"), 0);
+	CHECK_INT(numbers(l, "[FACT] 13.5 my\\_steps [E0002]\n"), 1);
+	CHECK_HAS(findings, "no record cited here holds '13.5 my\\_steps'");
+	CHECK_INT(numbers(l, "[FACT] 12.5 my\\_stepsons [E0002]\n"), 1);
+	CHECK_HAS(findings, "a fact without a number and unit");
+	/* another record's values are not in that unit */
+	CHECK_INT(numbers(l, "[FACT] 12.5 my\\_steps [E0001]\n"), 1);
+	ledger_close(l);
+}
+
 int main(void)
 {
 	struct ledger *l = NULL;
@@ -245,6 +278,7 @@ int main(void)
 	test_ledger_findings(good);
 	test_json(l);
 	test_users_report(l, good);
+	test_own_unit();
 	ledger_close(l);
 	CHECK_OK(file_remove_tree(AT_FDCWD, root, &err), &err);
 	free(project);

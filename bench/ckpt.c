@@ -140,7 +140,7 @@ static int bench_run(const char *dir, const char *state, struct err *err)
 	t = bench_since("first checkpoint", t);
 	if (r == ERR_OK)
 		r = ckpt_create(c, "next", id, err);
-	t = bench_since("next checkpoint, nothing changed", t);
+	(void)bench_since("next checkpoint, nothing changed", t);
 	for (int i = 0; r == ERR_OK && i < 20; i++) {
 		(void)snprintf(name, sizeof(name), "d0/s0/file%d.c", i);
 		r = bench_touch(dir, name, name, err);

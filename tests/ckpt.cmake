@@ -1,1 +1,5 @@
 rb_unit(ckpt core base ckpt)
+rb_unit(ckpt_rules core base ckpt)
+rb_unit(ckpt_switch core base ckpt)
+rb_unit(ckpt_kill core base ckpt)
+rb_unit(ckpt_disk core base ckpt)

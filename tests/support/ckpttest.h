@@ -42,7 +42,7 @@ static inline void set_mtime(const char *dir, const char *path, time_t sec, long
 {
 	const struct timespec t[2] = { { .tv_nsec = UTIME_OMIT },
 				       { .tv_sec = sec, .tv_nsec = ns } };
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);
 	CHECK(utimensat(AT_FDCWD, full, t, AT_SYMLINK_NOFOLLOW) == 0);
@@ -50,7 +50,7 @@ static inline void set_mtime(const char *dir, const char *path, time_t sec, long
 
 static inline void set_mode(const char *dir, const char *path, mode_t mode)
 {
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);
 	CHECK(chmod(full, mode) == 0);
@@ -58,7 +58,7 @@ static inline void set_mode(const char *dir, const char *path, mode_t mode)
 
 static inline void make_link(const char *dir, const char *path, const char *target)
 {
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);
 	CHECK(symlink(target, full) == 0);
@@ -66,7 +66,7 @@ static inline void make_link(const char *dir, const char *path, const char *targ
 
 static inline void remove_path(const char *dir, const char *path)
 {
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);
 	CHECK_OK(file_remove_tree(AT_FDCWD, full, &e), &e);

@@ -49,7 +49,7 @@ static inline char *tree_tmp(void)
 
 static inline void tree_write_n(const char *dir, const char *path, const void *data, size_t n)
 {
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 	FILE *f;
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);
@@ -66,7 +66,7 @@ static inline void tree_write(const char *dir, const char *path, const char *tex
 
 static inline void tree_mkdir(const char *dir, const char *path)
 {
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);
 	CHECK(mkdir(full, 0755) == 0);
@@ -74,7 +74,7 @@ static inline void tree_mkdir(const char *dir, const char *path)
 
 static inline bool tree_has(const char *dir, const char *path)
 {
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 	struct stat st;
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);
@@ -184,23 +184,25 @@ static inline char *tree_describe(const char *dir)
 	tree_add(&t, "", 0);
 	tree_describe_fd(fd, "", true, &t);
 	CHECK(close(fd) == 0);
+	CHECK(t.s);
 	return t.s;
 }
 
 /* Fails with the first line that differs. */
 static inline void tree_check_same_at(const char *file, int line, const char *got, const char *want)
 {
-	size_t i = 0, start = 0;
+	size_t n = strcspn(got, "\n"), m = strcspn(want, "\n");
 
-	while (got[i] && got[i] == want[i]) {
-		if (got[i++] == '\n')
-			start = i;
-	}
-	if (got[i] == want[i])
+	if (strcmp(got, want) == 0)
 		return;
+	while (n == m && memcmp(got, want, n) == 0 && got[n] && want[m]) {
+		got += n + 1;
+		want += m + 1;
+		n = strcspn(got, "\n");
+		m = strcspn(want, "\n");
+	}
 	(void)fprintf(stderr, "%s:%d: the trees differ:\n  got:  %.*s\n  want: %.*s\n", file, line,
-		      (int)strcspn(got + start, "\n"), got + start,
-		      (int)strcspn(want + start, "\n"), want + start);
+		      (int)n, got, (int)m, want);
 	exit(1);
 }
 #define TREE_CHECK_SAME(got, want) tree_check_same_at(__FILE__, __LINE__, got, want)

@@ -178,7 +178,7 @@ static int run_in(const char *dir, const char *const *argv, const char *out)
 
 static char *read_all(const char *dir, const char *path, size_t *n)
 {
-	char full[PATH_MAX];
+	char full[2 * PATH_MAX];
 	char *text;
 
 	(void)snprintf(full, sizeof(full), "%s/%s", dir, path);

@@ -135,29 +135,34 @@ static int base_fom(struct flow *f, const struct bench_rep *rep, struct err *err
 	return session_answers_save(f->dir, &f->a, err);
 }
 
-static int base_runs(struct flow *f, const char *command, struct bench_rep *reps, size_t *n,
-		     struct err *err)
+static int base_runs(struct flow *f, const char *command, struct flow_runs *runs, struct err *err)
 {
 	struct flow_cmd cmd;
 	int r = ERR_OK;
 
 	flow_cmd_make(f, &f->best, command, &cmd);
-	for (*n = 0; r == ERR_OK && *n < OUTPUT_RUNS;) {
-		flow_detail(f, "run %zu of %d", *n + 1, OUTPUT_RUNS);
-		r = bench_once(f->k, &cmd.m, NULL, &reps[*n], err);
-		if (r == ERR_OK && !reps[(*n)++].ok)
+	while (r == ERR_OK && runs->n < OUTPUT_RUNS) {
+		struct bench_rep *rep = &runs->rep[runs->n];
+
+		flow_detail(f, "run %zu of %d", runs->n + 1, OUTPUT_RUNS);
+		flow_cmd_again(f);
+		r = bench_once(f->k, &cmd.m, NULL, rep, err);
+		if (r < 0)
 			break;
-		if (r == ERR_OK && *n == 1)
+		output_rest_end(&f->rest, runs->rest[runs->n++]);
+		if (!rep->ok)
+			break;
+		if (runs->n == 1)
 			r = flow_tree_note_ours(f, f->ck_best, err);
 	}
 	flow_cmd_done(&cmd);
 	return r;
 }
 
-static void base_runs_done(struct bench_rep *reps, size_t n)
+static void base_runs_done(struct flow_runs *runs)
 {
-	for (size_t i = 0; i < n; i++)
-		bench_rep_done(&reps[i]);
+	for (size_t i = 0; i < runs->n; i++)
+		bench_rep_done(&runs->rep[i]);
 }
 
 static int base_check_command(struct flow *f, struct err *err)
@@ -180,41 +185,49 @@ static int base_check_command(struct flow *f, struct err *err)
 	return r;
 }
 
+/* The figure of merit must be found in the output; else its question is asked again. */
+static int base_figure(struct flow *f, const struct bench_rep *rep, struct err *err)
+{
+	struct err e = { 0 };
+	int r = base_fom(f, rep, &e);
+
+	if (r >= 0)
+		return FLOW_OK;
+	if (r != ERR_INVALID || f->ui.ask)
+		return base_failed(f, FLOW_Q_FOM, "%.380s", e.msg);
+	if (err)
+		*err = e;
+	return r;
+}
+
+static int base_bad_run(struct flow *f, const struct bench_rep *rep, const char *command,
+			enum flow_question q)
+{
+	AUTO_FREE char *last = bench_rep_last_lines(rep, BENCH_LAST_LINES);
+
+	if (rep->res->timed_out && flow_must_stop(f))
+		return FLOW_EV_BUDGET;
+	flow_say(f, "%s", last ? last : "");
+	return base_failed(f, q, "'%.150s' %.200s", command, rep->why);
+}
+
 /* Runs of one command of the original: it must end well, and its output is learnt. */
 static int base_learn(struct flow *f, struct flow_truth *t, const char *name, const char *command,
 		      enum flow_question q, struct err *err)
 {
-	struct bench_rep reps[OUTPUT_RUNS] = { 0 };
-	size_t n = 0;
-	int r = base_runs(f, command, reps, &n, err);
+	struct flow_runs runs = { 0 };
+	const struct bench_rep *last;
+	bool tuned = t == &f->truth;
+	int r = base_runs(f, command, &runs, err);
 
-	if (r == ERR_OK && !reps[n - 1].ok && reps[n - 1].res->timed_out && flow_must_stop(f)) {
-		r = FLOW_EV_BUDGET;
-	} else if (r == ERR_OK && !reps[n - 1].ok) {
-		AUTO_FREE char *last = bench_rep_last_lines(&reps[n - 1], BENCH_LAST_LINES);
-
-		flow_say(f, "%s", last ? last : "");
-		r = base_failed(f, q, "'%.150s' %.200s", command, reps[n - 1].why);
-	} else if (r == ERR_OK) {
-		if (t == &f->truth && f->a.fom_pattern) {
-			struct err e = { 0 };
-			int rf = base_fom(f, &reps[n - 1], &e);
-
-			if (rf < 0) {
-				base_runs_done(reps, n);
-				if (rf == ERR_INVALID && !f->ui.ask) {
-					if (err)
-						*err = e;
-					return rf;
-				}
-				return base_failed(f, FLOW_Q_FOM, "%.380s", e.msg);
-			}
-		}
-		r = f->a.check && t == &f->truth
-			    ? FLOW_OK
-			    : flow_truth_learn(f, t, name, command, reps, n, err);
-	}
-	base_runs_done(reps, n);
+	last = runs.n ? &runs.rep[runs.n - 1] : NULL;
+	if (r == ERR_OK && !last->ok)
+		r = base_bad_run(f, last, command, q);
+	else if (r == ERR_OK && tuned && f->a.fom_pattern)
+		r = base_figure(f, last, err);
+	if (r == FLOW_OK && !(tuned && f->a.check))
+		r = flow_truth_learn(f, t, name, command, &runs, err);
+	base_runs_done(&runs);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "core/cleanup.h"
+#include "core/str.h"
 #include "flow/flow_priv.h"
 #include "measure/fom.h"
 #include "proc/proc.h"
@@ -26,13 +27,14 @@ static char *check_run_path(const struct flow *f, const char *name, size_t i)
 	return xasprintf("%s/runs/%s-%zu.out", ledger_state_dir(f->l), name, i);
 }
 
-static struct output_run check_run_of(const struct bench_rep *rep)
+static struct output_run check_run_of(const struct bench_rep *rep, const char *rest)
 {
 	const struct proc_capture *o = &rep->res->out;
 
-	return (struct output_run){
-		.out = { .data = o->head, .len = o->head_len, .total = o->total }
-	};
+	return (struct output_run){ .out = { .data = o->head,
+					     .len = o->head_len,
+					     .total = o->total,
+					     .rest_sha256 = *rest ? rest : NULL } };
 }
 
 static int check_learn(struct flow *f, struct flow_truth *t, const char *command,
@@ -62,53 +64,87 @@ static int check_learn(struct flow *f, struct flow_truth *t, const char *command
 	return ERR_OK;
 }
 
-int flow_truth_learn(struct flow *f, struct flow_truth *t, const char *name, const char *command,
-		     struct bench_rep *reps, size_t n, struct err *err)
+/* A kept run: a line that says how much there was and the hash of what is not kept, then the text.
+ */
+static int check_keep_run(const char *path, const struct bench_rep *rep, const char *rest,
+			  struct err *err)
 {
-	AUTO_FREE struct output_run *runs = xcalloc(n, sizeof(*runs));
+	const struct proc_capture *o = &rep->res->out;
+	AUTO_STR struct str s = { 0 };
+
+	str_addf(&s, "%llu %s\n", (unsigned long long)o->total, *rest ? rest : "-");
+	str_add(&s, o->head ? o->head : "", o->head_len);
+	if (str_check(&s, path, err) < 0)
+		return ERR_LIMIT;
+	return file_write_atomic(AT_FDCWD, path, str_get(&s), s.len, 0600, err);
+}
+
+int flow_truth_learn(struct flow *f, struct flow_truth *t, const char *name, const char *command,
+		     const struct flow_runs *from, struct err *err)
+{
+	struct output_run runs[OUTPUT_RUNS];
 	AUTO_FREE char *dir = file_join(ledger_state_dir(f->l), "runs");
 	int r = file_mkdirs(dir, 0700, err);
 
-	for (size_t i = 0; r == ERR_OK && i < n; i++) {
+	for (size_t i = 0; r == ERR_OK && i < from->n; i++) {
 		AUTO_FREE char *path = check_run_path(f, name, i);
-		const struct proc_capture *o = &reps[i].res->out;
 
-		runs[i] = check_run_of(&reps[i]);
-		r = file_write_atomic(AT_FDCWD, path, o->head ? o->head : "", o->head_len, 0600,
-				      err);
+		runs[i] = check_run_of(&from->rep[i], from->rest[i]);
+		r = check_keep_run(path, &from->rep[i], from->rest[i], err);
 	}
-	return r < 0 ? r : check_learn(f, t, command, runs, n, err);
+	return r < 0 ? r : check_learn(f, t, command, runs, from->n, err);
+}
+
+/* Takes a kept run apart; text is the whole file. */
+static int check_load_run(char *text, size_t len, const char *path, struct output_run *out,
+			  struct err *err)
+{
+	char *nl = memchr(text, '\n', len), *end;
+	unsigned long long total = strtoull(text, &end, 10);
+
+	if (!nl || end == text || *end != ' ')
+		return err_set(err, ERR_PARSE, "%s: not a kept run; start a new session", path);
+	*nl = '\0';
+	*out = (struct output_run){ .out = { .data = nl + 1,
+					     .len = len - (size_t)(nl + 1 - text),
+					     .total = total,
+					     .rest_sha256 =
+						     strcmp(end + 1, "-") ? end + 1 : NULL } };
+	return ERR_OK;
 }
 
 int flow_truth_relearn(struct flow *f, struct flow_truth *t, const char *name, const char *command,
 		       size_t n_runs, struct err *err)
 {
-	struct output_run runs[OUTPUT_RUNS_MAX];
-	char *text[OUTPUT_RUNS_MAX];
-	size_t got = 0;
+	struct output_run runs[OUTPUT_RUNS];
+	char *text[OUTPUT_RUNS] = { NULL };
+	size_t n = n_runs < OUTPUT_RUNS ? n_runs : OUTPUT_RUNS;
 	int r = ERR_OK;
 
-	for (; r == ERR_OK && got < n_runs && got < OUTPUT_RUNS_MAX; got++) {
-		AUTO_FREE char *path = check_run_path(f, name, got);
+	for (size_t i = 0; r == ERR_OK && i < n; i++) {
+		AUTO_FREE char *path = check_run_path(f, name, i);
 		size_t len = 0;
 
-		text[got] = NULL;
-		r = file_read(AT_FDCWD, path, CHECK_KEEP_MAX, &text[got], &len, err);
-		runs[got] = (struct output_run){ .out = { .data = text[got], .len = len } };
+		r = file_read(AT_FDCWD, path, CHECK_KEEP_MAX, &text[i], &len, err);
+		if (r == ERR_OK)
+			r = check_load_run(text[i], len, path, &runs[i], err);
 	}
 	if (r == ERR_OK)
-		r = check_learn(f, t, command, runs, got, err);
-	for (size_t i = 0; i < got; i++)
+		r = check_learn(f, t, command, runs, n, err);
+	for (size_t i = 0; i < n; i++)
 		free(text[i]);
 	return r;
 }
 
-bool flow_truth_holds(const struct flow_truth *t, const struct bench_rep *rep, char *why,
-		      size_t cap)
+bool flow_truth_holds(struct flow *f, const struct flow_truth *t, const struct bench_rep *rep,
+		      char *why, size_t cap)
 {
-	struct output_run run = check_run_of(rep);
+	char rest[HASH_HEX_LEN + 1];
 	struct output_verdict v;
+	struct output_run run;
 
+	output_rest_end(&f->rest, rest);
+	run = check_run_of(rep, rest);
 	if (!t->model || output_model_mode(t->model) == OUTPUT_UNCHECKED)
 		return true;
 	output_check(t->model, &run, &v);
@@ -141,7 +177,7 @@ static int check_output(struct flow *f, const struct flow_config *cfg, const cha
 	if (!rep.ok)
 		(void)snprintf(a->why, sizeof(a->why), "it %.200s", rep.why);
 	else
-		a->ok = flow_truth_holds(t, &rep, a->why, sizeof(a->why));
+		a->ok = flow_truth_holds(f, t, &rep, a->why, sizeof(a->why));
 	if (t->model)
 		a->fields += output_model_compared(t->model);
 	bench_rep_done(&rep);

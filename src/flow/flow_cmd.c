@@ -37,6 +37,27 @@ static void flow_strings_free(char **v)
 	free(v);
 }
 
+static void flow_cmd_output(void *arg, bool is_err, const char *data, size_t n)
+{
+	struct flow *f = arg;
+
+	if (!is_err)
+		output_rest_add(&f->rest, data, n);
+}
+
+static void flow_cmd_tick(void *arg)
+{
+	struct flow *f = arg;
+
+	/* a lost lease is told by the next record that is written */
+	(void)ledger_heartbeat(f->l, NULL);
+}
+
+void flow_cmd_again(struct flow *f)
+{
+	output_rest_init(&f->rest, OUTPUT_HEAD_MAX);
+}
+
 void flow_cmd_make(struct flow *f, const struct flow_config *cfg, const char *command,
 		   struct flow_cmd *out)
 {
@@ -58,7 +79,12 @@ void flow_cmd_make(struct flow *f, const struct flow_config *cfg, const char *co
 		.cpus = f->pin.has_cpus ? &f->pin.cpus : NULL,
 		.timeout_ns = left < f->run_timeout_ns ? left : f->run_timeout_ns,
 		.stop_fd = f->stop_fd,
+		.capture_max = OUTPUT_HEAD_MAX,
+		.on_output = flow_cmd_output,
+		.on_tick = flow_cmd_tick,
+		.arg = f,
 	};
+	flow_cmd_again(f);
 }
 
 void flow_cmd_done(struct flow_cmd *c)
@@ -91,8 +117,9 @@ void flow_build_opts(struct flow *f, const char *command, const char *const *env
 		.dir = f->dir,
 		.envp = envp,
 		.timeout_ns = left == UINT64_MAX ? 0 : left,
-		.tmp_dir = NULL,
 		.stop_fd = f->stop_fd,
+		.on_tick = flow_cmd_tick,
+		.arg = f,
 	};
 }
 

@@ -36,6 +36,7 @@ static int measure_prepare(void *arg, enum compare_side side, struct err *err)
 	struct measure_ctx *m = arg;
 	int r = ERR_OK;
 
+	flow_cmd_again(m->f);
 	if (m->sw)
 		r = ckpt_switch_to(m->sw, side == COMPARE_B, err);
 	if (m->fresh)
@@ -57,7 +58,7 @@ static int measure_check(void *arg, enum compare_side side, const struct bench_r
 	/* what a cold run leaves in the project must not help the next one */
 	if (m->fresh && (r = flow_tree_note_ours(m->f, m->c->ck[side], err)) < 0)
 		return r;
-	if (flow_truth_holds(&m->f->truth, rep, why, sizeof(why)))
+	if (flow_truth_holds(m->f, &m->f->truth, rep, why, sizeof(why)))
 		return ERR_OK;
 	(void)snprintf(m->c->wrong, sizeof(m->c->wrong), "%s gave another result: %s",
 		       side == COMPARE_A ? "the side before" : "the side after", why);
@@ -310,7 +311,7 @@ static int measure_one(struct flow *f, const struct measure_side *s, double *fig
 		return r;
 	if (!rep.ok)
 		r = err_set(err, ERR_REFUSED, "a neutral rebuild %.200s", rep.why);
-	else if (!flow_truth_holds(&f->truth, &rep, why, sizeof(why)))
+	else if (!flow_truth_holds(f, &f->truth, &rep, why, sizeof(why)))
 		r = err_set(err, ERR_REFUSED, "a neutral rebuild gave another result: %s", why);
 	else
 		*figure = f->fom ? rep.sample.fom : rep.sample.wall_s;

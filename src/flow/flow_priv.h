@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "ckpt/ckpt.h"
 #include "core/err.h"
 #include "diagnose/diagnose.h"
@@ -89,6 +90,7 @@ struct flow {
 	bool interrupted, over_budget;
 
 	enum flow_state state;
+	struct output_rest rest; /* of the run that goes on */
 	unsigned iteration;
 	enum flow_question reask; /* 0: none */
 	struct err problem;	  /* why the last state failed */
@@ -170,6 +172,8 @@ struct flow_cmd {
 void flow_cmd_make(struct flow *f, const struct flow_config *cfg, const char *command,
 		   struct flow_cmd *out);
 void flow_cmd_done(struct flow_cmd *c);
+/* Before each further run of the same command: its output is counted from the start. */
+void flow_cmd_again(struct flow *f);
 /* The environment of builds: the base one with the configuration's tunables.  free(). */
 const char **flow_build_env(struct flow *f, const struct flow_config *cfg);
 void flow_build_opts(struct flow *f, const char *command, const char *const *envp,
@@ -190,15 +194,21 @@ int flow_tree_foreign_change(struct flow *f, const char *id_a, const char *id_b,
 			     struct err *err);
 
 /* ---- flow_check.c ---- */
+/* Finished runs of one command; rest is the hash of what each printed after the kept part. */
+struct flow_runs {
+	struct bench_rep rep[OUTPUT_RUNS];
+	char rest[OUTPUT_RUNS][HASH_HEX_LEN + 1];
+	size_t n;
+};
 void flow_truth_done(struct flow_truth *t);
-/* Learns from `n` finished runs; keeps them below the state folder under the name. */
+/* Learns from finished runs; keeps them below the state folder under the name. */
 int flow_truth_learn(struct flow *f, struct flow_truth *t, const char *name, const char *command,
-		     struct bench_rep *reps, size_t n, struct err *err);
+		     const struct flow_runs *runs, struct err *err);
 int flow_truth_relearn(struct flow *f, struct flow_truth *t, const char *name, const char *command,
 		       size_t n_runs, struct err *err);
-/* Compares one run; false: why says what differs. */
-bool flow_truth_holds(const struct flow_truth *t, const struct bench_rep *rep, char *why,
-		      size_t cap);
+/* Compares the run that ended last; false: why says what differs. */
+bool flow_truth_holds(struct flow *f, const struct flow_truth *t, const struct bench_rep *rep,
+		      char *why, size_t cap);
 /*
  * Runs the candidate (or the delivered program) once, checks the result on the tuned and the
  * held-out inputs, appends the check record and sets the guards.  *ok tells the answer.

@@ -37,8 +37,7 @@ tree . >"$T/before"
 expect 0 "$RB_BIN" optimize --yes --pairs 10 --name "first try" --json-events .
 has "$T/err" "gain: "
 has "$T/out" '"event":"phase"'
-has Makefile "-O"
-has_not Makefile "CFLAGS = -O0"
+has Makefile "-O3"
 [ -s report.md ] || fail "no report.md"
 has report.md "[FACT] Gain of the delivered program"
 [ "$(sha256sum .git/index)" = "$index" ] || fail "the user's index was changed"

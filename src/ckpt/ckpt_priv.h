@@ -57,8 +57,8 @@ struct ckpt {
 
 #define CKPT_BUF_BYTES	  ((size_t)1 << 20)
 #define CKPT_OWN_DIR	  ".rocbudai"
-#define CKPT_STAGE_SWITCH ".rocbudai/stage"
-#define CKPT_STAGE	  ".rocbudai/restore"
+#define CKPT_STAGE_SWITCH "stage"   /* in it: the files of a switch */
+#define CKPT_STAGE	  "restore" /* and of a restoration */
 #define CKPT_JOURNAL	  "journal"
 #define CKPT_JOURNAL_SW	  "switch"
 
@@ -96,7 +96,7 @@ int ckpt_journal_save(struct ckpt *c, const char *name, const struct ckpt_journa
 		      struct err *err);
 int ckpt_journal_drop(struct ckpt *c, const char *name, struct err *err);
 
-/* Makes the stage folder anew and opens it: *fd is the caller's. */
+/* Makes a stage, a folder in CKPT_OWN_DIR, anew and opens it: *fd is the caller's. */
 int ckpt_stage_make(struct ckpt *c, const char *stage, int *fd, struct err *err);
 int ckpt_stage_drop(struct ckpt *c, const char *stage, struct err *err);
 /* Makes the file or link that the node says as name in dir_fd, with its times and mode. */

@@ -110,25 +110,25 @@ int ckpt_stage_drop(struct ckpt *c, const char *stage, struct err *err)
 
 	if (own < 0)
 		return ERR_OK; /* no such folder, or none of ours */
-	return file_remove_tree(own, stage + strlen(CKPT_OWN_DIR "/"), err);
+	return file_remove_tree(own, stage, err);
 }
 
 int ckpt_stage_make(struct ckpt *c, const char *stage, int *fd, struct err *err)
 {
-	const char *name = stage + strlen(CKPT_OWN_DIR "/");
 	AUTO_CLOSE int own = place_own_dir(c, err);
 	int r, dir;
 
 	if (own < 0)
 		return own;
-	r = file_remove_tree(own, name, err);
+	r = file_remove_tree(own, stage, err);
 	if (r < 0)
 		return r;
-	if (mkdirat(own, name, 0700) < 0)
-		return err_sys(err, errno, "create folder %s/%s", c->project, stage);
-	dir = openat(own, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (mkdirat(own, stage, 0700) < 0)
+		return err_sys(err, errno, "create folder %s/%s/%s", c->project, CKPT_OWN_DIR,
+			       stage);
+	dir = openat(own, stage, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
-		return err_sys(err, errno, "open folder %s/%s", c->project, stage);
+		return err_sys(err, errno, "open folder %s/%s/%s", c->project, CKPT_OWN_DIR, stage);
 	*fd = dir;
 	return ERR_OK;
 }
@@ -330,8 +330,7 @@ int ckpt_apply(struct ckpt *c, const struct ckpt_journal *j, const struct ckpt_t
 	int r = ERR_OK;
 
 	if (own >= 0)
-		p.stage = openat(own, CKPT_STAGE + sizeof(CKPT_OWN_DIR),
-				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		p.stage = openat(own, CKPT_STAGE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	ckpt_dirs_init(&p.dirs, c->root);
 	for (size_t i = 0; r == ERR_OK && i < j->len; i++)
 		r = place_op(&p, &j->v[i], err);

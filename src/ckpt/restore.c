@@ -145,7 +145,7 @@ static int restore_stage(const struct plan *p, const struct ckpt_journal *j, str
 	}
 	/* a journal must not survive a power cut that its contents do not */
 	if (r == ERR_OK && syncfs(stage) < 0)
-		r = err_sys(err, errno, "save %s/%s", p->c->project, CKPT_STAGE);
+		r = err_sys(err, errno, "save %s/%s/%s", p->c->project, CKPT_OWN_DIR, CKPT_STAGE);
 	if (r < 0)
 		(void)ckpt_stage_drop(p->c, CKPT_STAGE, NULL);
 	return r;

@@ -511,7 +511,7 @@ static int switch_add_above(struct ckpt_switch *sw, struct ckpt_tree *t, const c
 static int switch_save_leftovers(struct ckpt_switch *sw, struct err *err)
 {
 	AUTO_TREE struct ckpt_tree *t = ckpt_tree_new();
-	char id[CKPT_ID_CAP], slot[sizeof(CKPT_STAGE_SWITCH) + 24];
+	char id[CKPT_ID_CAP], slot[64];
 	int r = ERR_OK;
 
 	for (size_t i = 0; r == ERR_OK && i < 2 * sw->n_items; i++) {
@@ -519,8 +519,8 @@ static int switch_save_leftovers(struct ckpt_switch *sw, struct err *err)
 		struct ckpt_node n = { .path = it->path, .type = CKPT_FILE };
 		struct stat st;
 
-		(void)snprintf(slot, sizeof(slot), "%s/%u%s", CKPT_STAGE_SWITCH, it->slot,
-			       i % 2 ? SWITCH_THIRD : "");
+		(void)snprintf(slot, sizeof(slot), "%s/%s/%u%s", CKPT_OWN_DIR, CKPT_STAGE_SWITCH,
+			       it->slot, i % 2 ? SWITCH_THIRD : "");
 		if (fstatat(sw->c->root, slot, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;

@@ -141,6 +141,40 @@ static void test_mounts(void)
 	place_done(&p);
 }
 
+/* Our own folder on another file system: nothing can be renamed out of it. */
+static void test_stage_elsewhere(void)
+{
+	char id[2][CKPT_ID_CAP], dir[2 * PATH_MAX];
+	char *text, *now;
+	struct ckpt_switch *sw = NULL;
+	struct place p;
+	int side;
+
+	place_init(&p, NULL);
+	tree_mkdir(p.project, ".rocbudai");
+	(void)snprintf(dir, sizeof(dir), "%s/.rocbudai", p.project);
+	mount_small(dir, "1m");
+	tree_mkdir(p.project, "d");
+	tree_write(p.project, "d/f", "1");
+	make_link(p.project, "d/l", "f");
+	set_mode(p.project, "d/f", 0640);
+	text = tree_describe(p.project);
+	CHECK_OK(ckpt_create(p.c, NULL, id[0], &e), &e);
+	remove_path(p.project, "d");
+	tree_write(p.project, "other", "2");
+	CHECK_OK(ckpt_create(p.c, NULL, id[1], &e), &e);
+	CHECK_OK(ckpt_restore(p.c, id[0], NULL, NULL, NULL, NULL, &e), &e);
+	now = tree_describe(p.project);
+	TREE_CHECK_SAME(now, text);
+	free(now);
+	free(text);
+	CHECK_INT(ckpt_switch_open(p.c, id[0], id[1], &sw, &side, &e), ERR_SYS);
+	CHECK_HAS(e.msg, "another file system");
+	CHECK_OK(ckpt_create(p.c, NULL, id[1], &e), &e); /* nothing was left open */
+	CHECK(umount2(dir, MNT_DETACH) == 0);
+	place_done(&p);
+}
+
 int main(void)
 {
 	/* a name space of our own, so that nothing stays mounted whatever happens */
@@ -149,5 +183,6 @@ int main(void)
 	test_full_store();
 	test_full_project();
 	test_mounts();
+	test_stage_elsewhere();
 	return 0;
 }

@@ -1,4 +1,11 @@
 /* Two states of one tree in turns. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 #include "ckpttest.h"
 
 static struct timespec mtime_of(const char *dir, const char *path, ino_t *ino)
@@ -238,11 +245,53 @@ static void test_failed_flip(void)
 	done_two(&p, text);
 }
 
+/* A file system that cannot exchange or refuses to: renameat2() with flags fails as on NFS. */
+static void deny_exchange(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
+		/* the low half of the flags */
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[4]) +
+				 (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) < 0) {
+		(void)printf("note: no system call filters here; slow exchange left out\n");
+		_exit(0);
+	}
+}
+
+static void test_without_exchange(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		deny_exchange();
+		CHECK(renameat2(AT_FDCWD, "/no/a", AT_FDCWD, "/no/b", RENAME_EXCHANGE) < 0);
+		CHECK_INT(errno, EINVAL);
+		test_flips();
+		test_programs_work();
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void)
 {
 	test_flips();
 	test_programs_work();
 	test_refusals();
 	test_failed_flip();
+	test_without_exchange();
 	return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,8 +117,10 @@ static bool term_agree(void *arg, const char *text)
 	term_print(stderr, text);
 	(void)fputs("go on? [Y/n] ", stderr);
 	(void)fflush(stderr);
-	if (term_read_line(t, &line, NULL) < 0)
+	if (term_read_line(t, &line, NULL) < 0) {
+		(void)raise(SIGTERM); /* blocked: it makes the stop descriptor readable */
 		return false;
+	}
 	return !line.len || strcasecmp(str_get(&line), "y") == 0 ||
 	       strcasecmp(str_get(&line), "yes") == 0 || strcasecmp(str_get(&line), "ok") == 0;
 }

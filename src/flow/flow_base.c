@@ -93,6 +93,8 @@ int flow_do_build(struct flow *f, struct err *err)
 		r = base_save_record(f, rec, "orig.json", err);
 	if (r == ERR_OK)
 		r = ckpt_create(f->c, "the original, built", f->ck_best, err);
+	if (r == ERR_OK)
+		r = flow_tree_note_built(f, err);
 	return r < 0 ? r : FLOW_OK;
 }
 

@@ -127,7 +127,9 @@ static int cold_build(struct flow *f, const struct flow_config *cfg, char ck[CKP
 	r = build_run(f->k, &opts, &rec, err);
 	if (r == ERR_OK)
 		r = flow_record_build(f, "cold", rec, plan, NULL, id, err);
-	if (r == ERR_OK && !build_record_ok(rec))
+	if (r == ERR_OK && !build_record_ok(rec) && flow_must_stop(f))
+		r = err_set(err, ERR_CANCELLED, "stopped");
+	else if (r == ERR_OK && !build_record_ok(rec))
 		(void)snprintf(failed, cap, "the clean build %s", rec->status);
 	else if (r == ERR_OK)
 		r = ckpt_create(f->c, "cold build", ck, err);
@@ -151,6 +153,10 @@ static int cold_measure(struct flow *f, const char *ck_cand, double confirmed_ra
 	if (r < 0)
 		return r;
 	(void)snprintf(f->id_cold, sizeof(f->id_cold), "%s", c.id);
+	if (c.res.end != BENCH_END_REPS && !c.wrong[0] && flow_must_stop(f)) {
+		compare_result_done(&c.res);
+		return err_set(err, ERR_CANCELLED, "stopped");
+	}
 	if (c.wrong[0] || c.failed[0]) {
 		flow_guard_set(&f->guards, FLOW_G_COLD, FLOW_NOT_MET, "%s",
 			       c.wrong[0] ? c.wrong : c.failed);

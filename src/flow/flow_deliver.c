@@ -273,8 +273,8 @@ static int deliver_record(struct flow *f, struct deliver *d, const struct flow_c
 		parents[rec.n_parents++] = c->id;
 		if (ledger_find_value(ledger_get(f->l, c->id), "ratio", &gain) == ERR_OK) {
 			gain.name = "gain";
-			rec.values = &gain;
-			rec.n_values = 1;
+			rec.values = some ? &gain : NULL;
+			rec.n_values = some ? 1 : 0;
 			f->out->has_gain = some;
 			f->out->gain = gain.value;
 			f->out->gain_low = gain.has_ci ? gain.ci95_low : gain.value;
@@ -297,18 +297,27 @@ static void deliver_done(struct deliver *d)
 static int deliver_steps(struct flow *f, struct deliver *d, struct err *err)
 {
 	struct flow_compare c = { .role = "delivered" };
+	bool stop;
 	int r = deliver_original(f, d, err);
 
 	if (r == ERR_OK && !d->why[0])
 		r = deliver_build(f, d, err);
 	if (r == ERR_OK && !d->why[0])
 		r = deliver_measure(f, d, &c, err);
-	if (r == ERR_CANCELLED || (r == ERR_OK && flow_must_stop(f))) {
+	stop = flow_must_stop(f);
+	if (stop && (r == ERR_OK || r == ERR_CANCELLED)) {
 		compare_result_done(&c.res);
 		return flow_tree_restore(f, f->ck_best, err);
 	}
 	if (r == ERR_OK)
 		r = deliver_finish(f, d, err);
+	if (r == ERR_OK && flow_must_stop(f)) { /* the question about the patch was interrupted */
+		compare_result_done(&c.res);
+		return flow_tree_restore(f, f->ck_best, err);
+	}
+	if (r == ERR_OK) /* an error from here on must not take it back */
+		(void)snprintf(f->ck_best, sizeof(f->ck_best), "%s",
+			       d->applied ? d->ck_new : f->ck_orig);
 	flow_boundary("delivered");
 	if (r == ERR_OK)
 		r = deliver_record(f, d, &c, err);

@@ -52,10 +52,12 @@ int flow_do_screen(struct flow *f, struct err *err)
 	if (r < 0)
 		return r;
 	(void)snprintf(f->id_screen, sizeof(f->id_screen), "%s", c.id);
-	if (judge_spoilt(f, &c, FLOW_G_SCREENED)) {
+	if (c.res.end != BENCH_END_REPS && !c.wrong[0] && flow_must_stop(f)) {
+		r = FLOW_EV_BUDGET;
+	} else if (judge_spoilt(f, &c, FLOW_G_SCREENED)) {
 		r = FLOW_EV_FAILED;
 	} else if (c.res.end != BENCH_END_REPS) {
-		r = flow_must_stop(f) ? FLOW_EV_BUDGET : FLOW_EV_FAILED;
+		r = FLOW_EV_FAILED;
 	} else {
 		accept_screen(&c.res.ratio, accept_floor_pct(&floor), &s);
 		flow_guard_set(&f->guards, FLOW_G_SCREENED, s.confirm ? FLOW_MET : FLOW_NOT_MET,
@@ -177,12 +179,16 @@ int flow_do_confirm(struct flow *f, struct err *err)
 	if (flow_must_stop(f))
 		return FLOW_EV_BUDGET;
 	f->confirmations++;
+	if ((r = flow_snapshot(f, err)) < 0) /* it counts, also if it is killed */
+		return r;
 	r = flow_compare_run(f, &c, err);
 	(void)snprintf(f->id_confirm, sizeof(f->id_confirm), "%s", c.id);
-	if (r == ERR_OK && judge_spoilt(f, &c, FLOW_G_CONFIRMED))
+	if (r == ERR_OK && c.res.end != BENCH_END_REPS && !c.wrong[0] && flow_must_stop(f))
+		r = FLOW_EV_BUDGET;
+	else if (r == ERR_OK && judge_spoilt(f, &c, FLOW_G_CONFIRMED))
 		r = FLOW_EV_FAILED;
 	else if (r == ERR_OK && c.res.end != BENCH_END_REPS)
-		r = flow_must_stop(f) ? FLOW_EV_BUDGET : FLOW_EV_FAILED;
+		r = FLOW_EV_FAILED;
 	else if (r == ERR_OK)
 		r = judge_confirmed(f, &c, err);
 	ratio = c.res.has_ratio ? c.res.ratio.ratio : 0;

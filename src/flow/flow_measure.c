@@ -42,6 +42,8 @@ static int measure_prepare(void *arg, enum compare_side side, struct err *err)
 	if (m->fresh)
 		r = flow_tree_restore(m->f, m->c->ck[side], err);
 	if (r == ERR_OK && m->fresh)
+		r = flow_tree_before_run(m->f, m->c->ck[side], err);
+	if (r == ERR_OK && m->fresh)
 		r = flow_fresh_renew(m->fresh, err);
 	if (r == ERR_OK)
 		r = ledger_heartbeat(m->f->l, err);
@@ -461,6 +463,8 @@ int flow_floor_ensure(struct flow *f, struct err *err)
 	if ((r = flow_tree_restore(f, f->ck_best, err)) < 0)
 		return r;
 	r = flow_compare_run(f, &aa, err);
+	if (r == ERR_OK && aa.res.end != BENCH_END_REPS && flow_must_stop(f))
+		r = err_set(err, ERR_CANCELLED, "stopped");
 	if (r == ERR_OK && (aa.wrong[0] || aa.failed[0]))
 		r = err_set(err, ERR_REFUSED, "the program as it was kept last does not hold: %s",
 			    aa.wrong[0] ? aa.wrong : aa.failed);

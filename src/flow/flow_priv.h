@@ -98,7 +98,11 @@ struct flow {
 	struct flow_config best, cand;
 	struct build_record *rec_orig, *rec_best, *rec_cand;
 	char ck_orig[CKPT_ID_CAP], ck_best[CKPT_ID_CAP], ck_cold[CKPT_ID_CAP], ck_cand[CKPT_ID_CAP];
-	struct json *ours; /* object: path -> true, what our runs make in the tree */
+	struct json *ours;	 /* object: path -> true, what our runs make in the tree */
+	struct json *built;	 /* likewise, what the first build made */
+	struct json *before_run; /* likewise, what was there before a cold run; NULL: nothing */
+	struct flow_opts own;	 /* what o points to; a resumed session has its first options */
+	const char **ignore;	 /* of own, where it was resumed */
 	struct flow_truth truth, truth_held;
 	bool unchecked;
 	double base_wall_s; /* median of the original */
@@ -186,6 +190,10 @@ struct disturb_where flow_where(const struct flow *f);
 int flow_tree_restore(struct flow *f, const char *id, struct err *err);
 /* Notes what is in the tree and not in the checkpoint as made by our runs. */
 int flow_tree_note_ours(struct flow *f, const char *since, struct err *err);
+/* Remembers what is there already, so that the next note leaves it out. */
+int flow_tree_before_run(struct flow *f, const char *since, struct err *err);
+/* Notes what the first build made. */
+int flow_tree_note_built(struct flow *f, struct err *err);
 /*
  * Files that differ between two checkpoints although no compile or link of either record makes
  * them: *first is one of them (free()), NULL when there is none.

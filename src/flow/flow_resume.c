@@ -57,6 +57,48 @@ static void resume_floor(const struct json *o, struct flow_floor *fl)
 		       json_get_str(o, "neutral_id", ""));
 }
 
+/* The options that decide what is right and what is kept: a session keeps those it began with. */
+static struct json *resume_options_json(const struct flow_opts *o)
+{
+	struct json *j = json_new_obj(), *ignore = json_new_arr();
+
+	for (size_t i = 0; i < o->n_ignore; i++)
+		json_add(ignore, json_new_str(o->ignore[i]));
+	json_set(j, "ignore", ignore);
+	json_set_real(j, "rtol", o->rtol);
+	json_set_real(j, "atol", o->atol);
+	json_set_int(j, "pairs", o->pairs);
+	json_set_bool(j, "allow_fp", o->allow_fp);
+	json_set_bool(j, "fom_only", o->fom_only);
+	json_set_bool(j, "accept_unchecked", o->accept_unchecked);
+	return j;
+}
+
+/* The texts stay the log's, which is open as long as the flow. */
+static void resume_options(struct flow *f, const struct json *j)
+{
+	const struct json *ignore = json_get(j, "ignore");
+	struct flow_opts *o = &f->own;
+	size_t n = 0;
+
+	if (json_kind(j) != JSON_KIND_OBJ)
+		return;
+	free(f->ignore);
+	f->ignore = xcalloc(json_len(ignore) + 1, sizeof(*f->ignore));
+	for (size_t i = 0; i < json_len(ignore); i++) {
+		if (json_str(json_at(ignore, i)))
+			f->ignore[n++] = json_str(json_at(ignore, i));
+	}
+	o->ignore = f->ignore;
+	o->n_ignore = n;
+	o->rtol = json_get_num(j, "rtol", 0);
+	o->atol = json_get_num(j, "atol", 0);
+	o->pairs = (unsigned)json_get_int(j, "pairs", 0);
+	o->allow_fp = json_get_bool(j, "allow_fp", false);
+	o->fom_only = json_get_bool(j, "fom_only", false);
+	o->accept_unchecked = json_get_bool(j, "accept_unchecked", false);
+}
+
 struct json *flow_state_json(const struct flow *f)
 {
 	struct json *o = json_new_obj();
@@ -70,6 +112,8 @@ struct json *flow_state_json(const struct flow *f)
 	json_set(o, "best", flow_config_json(&f->best));
 	json_set(o, "cand", flow_config_json(&f->cand));
 	json_set(o, "ours", json_dup(f->ours));
+	json_set(o, "built", json_dup(f->built));
+	json_set(o, "options", resume_options_json(f->o));
 	json_set(o, "tried", json_dup(f->tried));
 	json_set(o, "todo", json_dup(f->todo));
 	json_set_bool(o, "profiled", f->prof.ok);
@@ -171,6 +215,9 @@ static int resume_members(struct flow *f, const struct json *o, struct err *err)
 	    (r = flow_config_from_json(json_get(o, "cand"), &f->cand, err)) < 0)
 		return r;
 	json_unref(f->ours);
+	json_unref(f->built);
+	f->built = json_dup(json_get(o, "built"));
+	resume_options(f, json_get(o, "options"));
 	json_unref(f->tried);
 	json_unref(f->todo);
 	f->todo = json_dup(json_get(o, "todo"));
@@ -296,7 +343,8 @@ int flow_resume(struct flow *f, struct err *err)
 		return ERR_OK;
 	if (f->state == FLOW_RESTORE && f->iteration &&
 	    !json_get(f->tried, json_get_str(f->candidate, "key", "")))
-		f->iteration--; /* the same candidate comes again under the same number */
+		f->out->iterations =
+			--f->iteration; /* the same candidate comes again under the same number */
 	return resume_knowledge(f, last, err);
 }
 

@@ -220,6 +220,7 @@ static int flow_open(struct flow *f, const struct flow_opts *opts, struct err *e
 	flow_config_init(&f->best);
 	flow_config_init(&f->cand);
 	f->ours = json_new_obj();
+	f->built = json_new_obj();
 	f->tried = json_new_obj();
 	f->todo = json_new_arr();
 	flow_guards_init(&f->guards);
@@ -236,6 +237,9 @@ static void flow_close(struct flow *f)
 	flow_config_done(&f->best);
 	flow_config_done(&f->cand);
 	json_unref(f->ours);
+	json_unref(f->built);
+	json_unref(f->before_run);
+	free(f->ignore);
 	json_unref(f->tried);
 	json_unref(f->todo);
 	json_unref(f->candidate);
@@ -261,7 +265,8 @@ int flow_run(const struct flow_opts *opts, const struct flow_ui *ui, struct flow
 	struct err e = { 0 };
 	int r;
 
-	f->o = opts;
+	f->own = *opts;
+	f->o = &f->own;
 	f->out = &result;
 	if (ui)
 		f->ui = *ui;

@@ -33,13 +33,13 @@ static const unsigned char steps[FLOW_N_STATES][FLOW_N_EVENTS] = {
 	/* a failed build, check or run of the original asks that one question again */
 	[FLOW_BUILD] = { [FLOW_OK] = TO(FLOW_CHECK),
 			 [FLOW_EV_FAILED] = TO(FLOW_AGREE),
-			 [FLOW_EV_BUDGET] = TO(FLOW_REPORT) },
+			 [FLOW_EV_BUDGET] = TO(FLOW_DELIVER) },
 	[FLOW_CHECK] = { [FLOW_OK] = TO(FLOW_BASELINE),
 			 [FLOW_EV_FAILED] = TO(FLOW_AGREE),
-			 [FLOW_EV_BUDGET] = TO(FLOW_REPORT) },
+			 [FLOW_EV_BUDGET] = TO(FLOW_DELIVER) },
 	[FLOW_BASELINE] = { [FLOW_OK] = TO(FLOW_PROFILE),
 			    [FLOW_EV_FAILED] = TO(FLOW_AGREE),
-			    [FLOW_EV_BUDGET] = TO(FLOW_REPORT) },
+			    [FLOW_EV_BUDGET] = TO(FLOW_DELIVER) },
 	/* a profile that cannot be taken is FLOW_OK with its reason recorded */
 	[FLOW_PROFILE] = { [FLOW_OK] = TO(FLOW_DIAGNOSE), [FLOW_EV_BUDGET] = TO(FLOW_DELIVER) },
 	[FLOW_DIAGNOSE] = { [FLOW_OK] = TO(FLOW_PROPOSE), [FLOW_EV_BUDGET] = TO(FLOW_DELIVER) },

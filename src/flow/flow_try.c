@@ -289,6 +289,8 @@ int flow_do_propose(struct flow *f, struct err *err)
 		f->candidate = json_dup(c);
 		if (try_agreed(f))
 			break;
+		if (flow_must_stop(f)) /* no answer, so nothing was declined */
+			return FLOW_EV_BUDGET;
 		json_set_str(f->tried, json_get_str(c, "key", ""), "declined");
 		flow_say(f, "left out, as you said: %s", json_get_str(c, "change", ""));
 	}
@@ -416,6 +418,8 @@ int flow_do_recheck(struct flow *f, struct err *err)
 	r = flow_check_candidate(f, &f->cand, "candidate", &ok, f->id_cand_check, err);
 	if (r < 0)
 		return r;
+	if (!ok && flow_must_stop(f))
+		return FLOW_EV_BUDGET;
 	flow_guard_set(&f->guards, FLOW_G_CLEAN, FLOW_MET,
 		       "what the run left behind was ended; no GPU is measured");
 	return ok && f->guards.state[FLOW_G_CORRECT] != FLOW_NOT_MET ? FLOW_OK : FLOW_EV_FAILED;

@@ -14,9 +14,9 @@ cat >prog.c <<'C'
 #include <time.h>
 /* Times that do not depend on how busy the machine is: what is tested is the session, not the speed. */
 #ifdef __OPTIMIZE__
-static const struct timespec work = { 0, 30000000 };
+static const struct timespec work = { 0, 20000000 };
 #else
-static const struct timespec work = { 0, 150000000 };
+static const struct timespec work = { 0, 80000000 };
 #endif
 static unsigned value(unsigned n)
 {

@@ -237,7 +237,7 @@ static void cmd_bench_print_failure(const struct cmd_bench_run *b)
 
 	(void)fflush(stdout);
 	(void)fputs(lines, stderr);
-	(void)fprintf(stderr, "rocbudai bench: repetition %zu of %s %s\n", b->res.n + 1, command,
+	(void)fprintf(stderr, "rocbudai bench: repetition %zu of %s: %s\n", b->res.n + 1, command,
 		      b->res.last.why);
 }
 

@@ -280,7 +280,7 @@ static void cmd_compare_print_failure(const struct cmd_compare_run *c)
 
 	(void)fflush(stdout);
 	(void)fputs(lines, stderr);
-	(void)fprintf(stderr, "rocbudai compare: %c (%s) %s\n",
+	(void)fprintf(stderr, "rocbudai compare: %c (%s): %s\n",
 		      c->res.last_side == COMPARE_A ? 'A' : 'B', command, c->res.last.why);
 }
 

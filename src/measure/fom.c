@@ -11,10 +11,9 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "measure/fom_priv.h"
+#include "measure/pattern.h"
 #include "proc/proc.h"
 
-/* glibc unrolls {n,m} when it compiles, so that a few nested ones take all memory. */
-#define FOM_REPEAT_MAX 256
 #define FOM_NUMBER_CAP 64
 #define FOM_LAST_LINES 3
 
@@ -30,48 +29,9 @@ static int fom_bad(struct err *err, const char *pattern, const char *why)
 	return err_set(err, ERR_INVALID, "figure of merit: the pattern '%.120s' %s", pattern, why);
 }
 
-/* The product of all {n,m} bounds, capped; what cannot be one is left to regcomp(). */
-static unsigned long fom_repeats(const char *p)
-{
-	unsigned long product = 1;
-
-	for (; (p = strchr(p, '{')); p++) {
-		const char *q = p + 1;
-		unsigned long most = 1;
-
-		while (isdigit((unsigned char)*q) || *q == ',') {
-			char *end;
-			unsigned long v = strtoul(q, &end, 10);
-
-			if (end == q)
-				end++;
-			else if (v > most)
-				most = v;
-			q = end;
-		}
-		if (most > FOM_REPEAT_MAX || (product *= most) > FOM_REPEAT_MAX)
-			return FOM_REPEAT_MAX + 1;
-	}
-	return product;
-}
-
-static bool fom_has_backref(const char *p)
-{
-	for (; *p; p++) {
-		if (*p != '\\')
-			continue;
-		if (isdigit((unsigned char)p[1]))
-			return true;
-		if (p[1])
-			p++;
-	}
-	return false;
-}
-
 int fom_new(const struct fom_spec *spec, struct fom **out, struct err *err)
 {
 	const char *unit = spec->unit && spec->unit[0] ? spec->unit : "1";
-	char why[128];
 	struct fom *f;
 	int r;
 
@@ -83,19 +43,10 @@ int fom_new(const struct fom_spec *spec, struct fom **out, struct err *err)
 		return err_set(err, ERR_INVALID,
 			       "figure of merit: the unit '%.40s' is longer than %d bytes", unit,
 			       FOM_UNIT_CAP - 1);
-	if (fom_repeats(spec->pattern) > FOM_REPEAT_MAX)
-		return fom_bad(err, spec->pattern, "repeats more than 256 times with {}");
-	/* matching with back-references takes exponential time */
-	if (fom_has_backref(spec->pattern))
-		return fom_bad(err, spec->pattern, "has a back-reference, which is not taken");
 	f = xcalloc(1, sizeof(*f));
-	if ((r = regcomp(&f->re, spec->pattern, REG_EXTENDED)) != 0) {
-		(void)regerror(r, &f->re, why, sizeof(why));
+	if ((r = pattern_compile(&f->re, spec->pattern, 0, "figure of merit", err)) < 0) {
 		free(f);
-		return err_set(err, ERR_INVALID,
-			       "figure of merit: the pattern '%.120s' is not an extended regular "
-			       "expression: %s",
-			       spec->pattern, why);
+		return r;
 	}
 	if (f->re.re_nsub > 1) {
 		regfree(&f->re);

@@ -8,6 +8,7 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "measure/output_priv.h"
+#include "measure/pattern.h"
 
 #define OUTPUT_LABEL_TOKENS 16
 
@@ -22,19 +23,6 @@ struct output_view {
 };
 
 /* ---- rules ---- */
-
-static int output_compile(regex_t *re, const char *pattern, const char *option, struct err *err)
-{
-	char why[160];
-	int r = regcomp(re, pattern, REG_EXTENDED | REG_NEWLINE);
-
-	if (r == 0)
-		return ERR_OK;
-	(void)regerror(r, re, why, sizeof(why));
-	return err_set(err, ERR_INVALID,
-		       "%s '%.120s': %s; write a POSIX extended regular expression", option,
-		       pattern, why);
-}
 
 static char *output_given_numbers(const char *command)
 {
@@ -82,12 +70,12 @@ int output_rules_init(struct output_rules *r, const struct output_opts *opts, st
 		return err_set(err, ERR_LIMIT, "more than %d patterns to ignore",
 			       OUTPUT_PATTERNS_MAX);
 	if (opts->fom) {
-		rc = output_compile(&r->fom, opts->fom, "figure of merit", err);
+		rc = pattern_compile(&r->fom, opts->fom, REG_NEWLINE, "figure of merit", err);
 		r->has_fom = rc == ERR_OK;
 		r->fom_group = r->has_fom && r->fom.re_nsub > 0;
 	}
 	for (size_t i = 0; rc == ERR_OK && i < opts->n_ignore; i++) {
-		rc = output_compile(&r->ignore[i], opts->ignore[i], "--ignore", err);
+		rc = pattern_compile(&r->ignore[i], opts->ignore[i], REG_NEWLINE, "--ignore", err);
 		r->n_ignore += rc == ERR_OK ? 1 : 0;
 	}
 	if (rc < 0) {

@@ -71,7 +71,7 @@ err_has "nothing matches 'sped"
 out_lacks 'wall time'
 rb 2 bench --fom speed: --unit x --higher --lower -- ./run
 rb 2 bench --fom '(a' --lower -- ./run
-err_has 'not an extended regular expression'
+err_has 'not a POSIX extended regular expression'
 rb 2 bench --fom 'value ([0-9])' -- ./run
 err_has 'higher or --lower'
 rb 2 bench --unit s -- ./run

@@ -49,7 +49,7 @@ json end budget
 # ---- failures and usage ----
 rb 1 compare --pairs 3 --a true --b 'echo broken; exit 5'
 err_has broken
-err_has 'B (echo broken; exit 5) exited with status 5'
+err_has 'B (echo broken; exit 5): exited with status 5'
 rb 1 compare --json --pairs 3 --a false --b true
 json failure.side a
 rb 2 compare

@@ -5,6 +5,7 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "measure/fom.h"
+#include "measure/pattern.h"
 #include "proc/proc.h"
 
 static const struct {
@@ -86,18 +87,42 @@ static void test_messages(void)
 	fom_free(NULL);
 }
 
+static const struct {
+	const char *pattern;
+	unsigned long nodes;
+} sizes[] = {
+	{ "", 0 },	     { "abc", 3 },     { "a|b*c?", 4 }, { "a+", 2 },
+	{ "[a-z+]+x", 3 },   { "[]a]{3}", 4 }, { "\\{3}", 3 },	{ "(ab)", 4 },
+	{ "(ab+){10}", 55 }, { "((a", 1 },     { "a)", 2 },	{ "{", 1 },
+};
+
+static void test_sizes(void)
+{
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		CHECK_INT(pattern_nodes(sizes[i].pattern), sizes[i].nodes);
+}
+
 static void test_refused(void)
 {
 	static const struct {
 		const char *pattern, *why;
 	} bad[] = {
 		{ "", "empty" },
-		{ "(", "not an extended regular expression" },
-		{ "[0-9", "not an extended regular expression" },
+		{ "(", "not a POSIX extended regular expression" },
+		{ "[0-9", "not a POSIX extended regular expression" },
 		{ "(a)(b)", "more than one group" },
 		{ "(a)\\1", "back-reference" },
-		{ "((((a{200}){200}){200}){200})", "repeats more than 256 times" },
-		{ "a{1,9999}", "repeats more than 256 times" },
+		{ "((((a{200}){200}){200}){200})", "repeats or nests too much" },
+		{ "(a{20}b){50}", "repeats or nests too much" },
+		{ "a{1,32000}", "repeats or nests too much" },
+		{ "a{99999999999999999999}", "repeats or nests too much" },
+		{ "s++++++++++++++++++++++++++++++++++++++++++++++", "repeats or nests too much" },
+		{ "((((((((((((((((a+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)",
+		  "repeats or nests too much" },
+		{ "(((((((((((((((((((((((((((((((((a)))))))))))))))))))))))))))))))))",
+		  "repeats or nests too much" },
+		{ "[]", "not a POSIX" },
+		{ "[[:alpha:]", "not a POSIX" },
 	};
 	char longer[FOM_PATTERN_MAX + 2];
 	struct fom_spec spec = { .pattern = longer };
@@ -118,6 +143,12 @@ static void test_refused(void)
 	spec = (struct fom_spec){ .pattern = "a", .unit = longer };
 	CHECK_INT(fom_new(&spec, &f, &err), ERR_INVALID);
 	CHECK_HAS(err.msg, "unit");
+	/* what is not repeated, or only looks like it, is fine */
+	spec = (struct fom_spec){ .pattern =
+					  "[^]+{999}]{1,3} [[:digit:]{999]+ \\\\+ a+ b+ c+ d+ e+ "
+					  "f+ g+ h+ i+ j+ ([0-9]+)" };
+	CHECK_OK(fom_new(&spec, &f, &err), &err);
+	fom_free(f);
 	/* an escaped backslash before a digit is none */
 	spec = (struct fom_spec){ .pattern = "a\\\\1{2,3}([0-9]{1,4})" };
 	CHECK_OK(fom_new(&spec, &f, &err), &err);
@@ -259,6 +290,7 @@ int main(void)
 {
 	test_reads();
 	test_messages();
+	test_sizes();
 	test_refused();
 	test_capture();
 	test_long();

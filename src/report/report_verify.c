@@ -169,7 +169,7 @@ static void verify_iterations(struct verify *v, const char *text)
 			change = decision = hypothesis = false;
 			at = line;
 		}
-		hypothesis |= strncmp(p, "- hypothesis: ", 14) == 0 && n > 20;
+		hypothesis |= strncmp(p, "- hypothesis: ", 14) == 0 && n > 20 && p[14] != ' ';
 		change |= strncmp(p, "- change: `", 11) == 0 && n > 12;
 		decision |= strncmp(p, "- decision: **", 14) == 0 && n > 16;
 		if (last)

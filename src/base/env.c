@@ -22,8 +22,10 @@ const struct env_var env_table[ENV_N] = {
 			"for tests: the program kills itself at this named step, such as enter-screen" },
 	[ENV_SLURM_CONF] = { "SLURM_CONF", "/etc/slurm/slurm.conf",
 			     "where it is set or the file is there, Slurm shares out this node" },
-	[ENV_SLURM_JOB_ID] = { "SLURM_JOB_ID", "unset",
-			       "set inside a job: measurements may be taken here" },
+	[ENV_SLURMD_NODENAME] = { "SLURMD_NODENAME", "unset",
+				  "where it is this node, measurements may be taken here" },
+	[ENV_SLURM_JOB_NODELIST] = { "SLURM_JOB_NODELIST", "unset",
+				     "where it is this node alone, as SLURMD_NODENAME" },
 	[ENV_NO_COLOR] = { "NO_COLOR", "unset", "when set, terminal output has no colour" },
 };
 

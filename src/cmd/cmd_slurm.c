@@ -51,17 +51,28 @@ static int slurm_ask(const char *node, const char *user, char *id, size_t cap, s
 	return r;
 }
 
+/* A job's number is no proof: salloc leaves the shell on the login node. */
+static bool slurm_here(enum env_id id, const char *node)
+{
+	const char *v = env_get(id);
+	size_t n = strlen(node);
+
+	return v && n && strncmp(v, node, n) == 0 && (v[n] == '\0' || v[n] == '.');
+}
+
 int cmd_slurm_check(struct err *err)
 {
 	char node[256] = "", id[64];
 	const struct passwd *pw = getpwuid(getuid());
 	struct err ignored = { 0 };
 
-	if (!slurm_configured() || env_get(ENV_SLURM_JOB_ID))
+	if (!slurm_configured())
 		return ERR_OK;
 	if (gethostname(node, sizeof(node) - 1) < 0)
 		node[0] = '\0';
 	node[strcspn(node, ".")] = '\0';
+	if (slurm_here(ENV_SLURMD_NODENAME, node) || slurm_here(ENV_SLURM_JOB_NODELIST, node))
+		return ERR_OK;
 	if (slurm_ask(node, pw ? pw->pw_name : "", id, sizeof(id), &ignored) == ERR_OK && id[0])
 		return ERR_OK;
 	return err_set(err, ERR_REFUSED,

@@ -69,6 +69,38 @@ static int demo_copy(const char *from, const char *to, struct err *err)
 	return r;
 }
 
+/* What a failed copy left: the folder is ours, and the next demonstration wants it absent. */
+static void demo_remove(const char *dir)
+{
+	DIR *d = opendir(dir);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+	(void)rmdir(dir);
+}
+
+static int demo_begin(struct cmd_term *t, bool yes, const char *dir, struct err *err)
+{
+	AUTO_FREE char *text = xasprintf("A heat stencil, built the way beginners build it, is "
+					 "copied to %s and made faster.\nThis takes two to three "
+					 "minutes.\n",
+					 dir);
+	struct flow_ui ui;
+
+	t->yes = yes;
+	cmd_term_ui(t, &ui);
+	t->yes = true; /* only whether to begin is asked; what is done is shown as it goes */
+	if (!ui.agree)
+		ui.say(ui.arg, text);
+	else if (!ui.agree(ui.arg, text))
+		return err_set(err, ERR_REFUSED, "stopped: nothing was copied");
+	return ERR_OK;
+}
+
 static int demo_folder(const char *dir, struct err *err)
 {
 	if (mkdir(dir, 0777) == 0)
@@ -88,29 +120,28 @@ static int cmd_demo_run(const struct cmd *self, int argc, char **argv, struct er
 	struct session_answers answers = { 0 };
 	struct cmd_term t = { 0 };
 	struct flow_opts opts = { .given = &answers, .command = "rocbudai demo" };
-	int i = opt_parse(self->opts, argc, argv, &args, err), r = i;
+	int i = opt_parse(self->opts, argc, argv, &args, err), r;
 
 	if (i < 0)
 		return i;
 	if (i < argc)
 		return err_set(err, ERR_INVALID,
 			       "demo takes no operand ('%s'); --dir names the folder", argv[i]);
-	if ((r = demo_folder(args.dir, err)) < 0 || (r = demo_copy(from, args.dir, err)) < 0)
-		return r;
 	if ((t.stop_fd = stop_open(err)) < 0)
 		return t.stop_fd;
-	/* the demonstration asks only whether to begin; what it does is shown as it goes */
-	t.yes = true;
+	if ((r = demo_begin(&t, args.yes, args.dir, err)) < 0 ||
+	    (r = demo_folder(args.dir, err)) < 0)
+		return r;
+	if ((r = demo_copy(from, args.dir, err)) < 0) {
+		demo_remove(args.dir);
+		return r;
+	}
 	opts.dir = args.dir;
 	opts.stop_fd = t.stop_fd;
 	answers.name = xstrdup("stencil2d");
 	answers.fom_pattern = xstrdup("GLUPS: ([0-9.]+)");
 	answers.fom_unit = xstrdup("GLUPS");
 	answers.has_fom_higher = answers.fom_higher = true;
-	(void)fprintf(stderr,
-		      "A heat stencil, built the way beginners build it, is copied to %s and "
-		      "made faster.\nThis takes two to three minutes.\n\n",
-		      args.dir);
 	r = cmd_optimize_run_flow(&opts, &t, err);
 	session_answers_done(&answers);
 	return r;

@@ -1,6 +1,7 @@
 #include "cmd/cmd_optimize.h"
 
 #include <pwd.h>
+#include <regex.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "flow/flow.h"
+#include "measure/pattern.h"
+#include "measure/stats.h"
 #include "session/answers.h"
 
 extern const struct cmd cmd_optimize;
@@ -96,14 +99,35 @@ static char **optimize_modules(const char *text)
 	return v;
 }
 
+/* Their use comes minutes later, after the first build. */
+static int optimize_check_ignore(const struct optimize_args *args, struct err *err)
+{
+	for (size_t i = 0; i < args->ignore.n; i++) {
+		regex_t re;
+		int r = pattern_compile(&re, args->ignore.v[i], REG_NEWLINE, "--ignore", err);
+
+		if (r < 0)
+			return r;
+		regfree(&re);
+	}
+	return ERR_OK;
+}
+
 static int optimize_answers(const struct optimize_args *args, struct session_answers *a,
 			    struct err *err)
 {
+	int r;
+
 	if (args->higher && args->lower)
 		return err_set(err, ERR_INVALID, "--higher and --lower exclude each other");
 	if (args->pairs && args->pairs < 8)
 		return err_set(err, ERR_INVALID,
 			       "--pairs %u: a confirmation takes at least 8 pairs", args->pairs);
+	if (args->pairs > STATS_PAIRS_MAX)
+		return err_set(err, ERR_INVALID, "--pairs %u: at most %d", args->pairs,
+			       STATS_PAIRS_MAX);
+	if ((r = optimize_check_ignore(args, err)) < 0)
+		return r;
 	if (args->rtol < 0 || args->atol < 0)
 		return err_set(err, ERR_INVALID, "--rtol and --atol must not be negative");
 	*a = (struct session_answers){
@@ -139,6 +163,7 @@ static void optimize_say_end(const char *dir, const struct flow_outcome *out)
 {
 	AUTO_FREE char *report = out->report_path ? file_join(dir, out->report_path) : NULL;
 	AUTO_FREE char *delivery = out->delivery_path ? file_join(dir, out->delivery_path) : NULL;
+	AUTO_STR struct str undo = { 0 };
 
 	(void)fprintf(stderr, "\n%u iterations: %u kept, %u rejected, %u void\n", out->iterations,
 		      out->kept, out->rejected, out->voids);
@@ -153,9 +178,14 @@ static void optimize_say_end(const char *dir, const struct flow_outcome *out)
 		(void)fprintf(stderr, "delivered: %s\n", delivery);
 	if (report)
 		(void)fprintf(stderr, "report: %s\n", report);
-	if (out->undo)
-		(void)fprintf(stderr, "undo: %s%s%s\n", out->undo, strcmp(dir, ".") ? " " : "",
-			      strcmp(dir, ".") ? dir : "");
+	if (out->undo) {
+		str_adds(&undo, out->undo);
+		if (strcmp(dir, ".") != 0) {
+			str_addc(&undo, ' ');
+			str_add_shquote(&undo, dir);
+		}
+		(void)fprintf(stderr, "undo: %s\n", str_get(&undo));
+	}
 	if (out->interrupted)
 		(void)fprintf(stderr, "interrupted; 'rocbudai optimize --continue' goes on\n");
 }

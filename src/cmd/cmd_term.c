@@ -24,12 +24,16 @@
 static void term_print(FILE *to, const char *text)
 {
 	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+		unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
 
-		if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+		if (c == 0xc2 && next >= 0x80 && next < 0xa0) { /* U+0080 to U+009F */
+			(void)fprintf(to, "\\x%02x", next);
+			text++;
+		} else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
 			(void)fprintf(to, "\\x%02x", c);
-		else
+		} else {
 			(void)fputc(c, to);
+		}
 	}
 }
 

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "build/build.h"
 #include "core/cleanup.h"
+#include "core/str.h"
 #include "flow/flow_modules.h"
 #include "flow/flow_priv.h"
 #include "measure/fom.h"
@@ -285,7 +286,6 @@ static int resume_open(struct flow *f, struct err *err)
 	static const char *const exclude[] = { "report.md", "rocbudai-report.md", "report.html",
 					       NULL };
 	struct ckpt_opts opts = { .exclude = exclude };
-	size_t n = 0;
 	int r;
 
 	if ((r = ledger_open(f->dir, &f->l, err)) < 0 ||
@@ -300,6 +300,13 @@ static int resume_open(struct flow *f, struct err *err)
 		return r;
 	if (ckpt_recovered(f->c))
 		flow_say(f, "%s", ckpt_recovered(f->c));
+	return ERR_OK;
+}
+
+static int resume_modules(struct flow *f, struct err *err)
+{
+	size_t n = 0;
+
 	while (f->a.modules && f->a.modules[n])
 		n++;
 	return flow_modules_env(f->k, (const char *const *)f->a.modules, n, &f->envp, err);
@@ -333,6 +340,8 @@ int flow_resume(struct flow *f, struct err *err)
 				       "the last session ended before its questions were answered");
 		return ERR_OK;
 	}
+	if ((r = resume_modules(f, err)) < 0)
+		return r;
 	was = resume_state(json_get_str(last, "state", ""));
 	if ((r = resume_members(f, last, err)) < 0)
 		return r;
@@ -346,6 +355,51 @@ int flow_resume(struct flow *f, struct err *err)
 		f->out->iterations =
 			--f->iteration; /* the same candidate comes again under the same number */
 	return resume_knowledge(f, last, err);
+}
+
+struct undo_edits {
+	const struct flow *f;
+	struct str paths; /* one a line */
+	char *first;
+};
+
+/* Contents that no checkpoint has, at paths that neither builds nor runs of ours wrote. */
+static int undo_note(void *arg, enum ckpt_act act, const char *path)
+{
+	struct undo_edits *u = arg;
+
+	if (act != CKPT_ACT_REPLACE || json_get(u->f->ours, path) || json_get(u->f->built, path))
+		return 0;
+	if (!u->first)
+		u->first = xstrdup(path);
+	str_addf(&u->paths, "  %s\n", path);
+	return 0;
+}
+
+/* What was edited since the session is not taken back unasked. */
+static int undo_allowed(struct flow *f, struct err *err)
+{
+	struct ckpt_restore_opts opts = { .policy = CKPT_KEEP_UNKNOWN };
+	struct undo_edits u = { .f = f };
+	AUTO_FREE char *text = NULL;
+	int r = ckpt_restore_preview(f->c, f->ck_orig, &opts, undo_note, &u, err);
+
+	if (r == ERR_OK && u.first) {
+		text = xasprintf("changed since the session, and put back to what was before it:\n"
+				 "%s",
+				 str_get(&u.paths));
+		if (!f->ui.agree || !f->ui.agree(f->ui.arg, text)) {
+			flow_say(f, "%s", text);
+			r = err_set(err, ERR_REFUSED,
+				    "%s was changed since the session, and undoing it would take "
+				    "that back too: keep a copy elsewhere and remove it here, or "
+				    "agree to it on a terminal",
+				    u.first);
+		}
+	}
+	str_done(&u.paths);
+	free(u.first);
+	return r;
 }
 
 int flow_undo_run(struct flow *f, struct err *err)
@@ -363,8 +417,12 @@ int flow_undo_run(struct flow *f, struct err *err)
 	if (!last || !json_get_str(last, "ck_orig", "")[0])
 		return err_set(err, ERR_NOT_FOUND, "the last session in %s changed nothing",
 			       f->dir);
-	if ((r = resume_members(f, last, err)) < 0 ||
-	    (r = flow_tree_restore(f, f->ck_orig, err)) < 0)
+	if ((r = resume_members(f, last, err)) < 0)
+		return r;
+	/* a delivery that was cut short has changed files that no checkpoint holds */
+	if (ended && (r = undo_allowed(f, err)) < 0)
+		return r;
+	if ((r = flow_tree_restore(f, f->ck_orig, err)) < 0)
 		return r;
 	json_set_str(detail, "what", "restored");
 	json_set_str(detail, "checkpoint", f->ck_orig);

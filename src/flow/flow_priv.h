@@ -105,6 +105,7 @@ struct flow {
 	const char **ignore;	 /* of own, where it was resumed */
 	struct flow_truth truth, truth_held;
 	bool unchecked;
+	bool wall_time;	    /* the answer to the question about the figure of merit */
 	double base_wall_s; /* median of the original */
 
 	struct json *tried;	/* object: candidate key -> decision */

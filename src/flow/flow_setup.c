@@ -77,6 +77,13 @@ static char **setup_words(const char *text)
 	return v;
 }
 
+static void setup_free_words(char **v)
+{
+	for (size_t i = 0; v && v[i]; i++)
+		free(v[i]);
+	free(v);
+}
+
 static const char *setup_key(enum flow_question q)
 {
 	static const char *const keys[] = {
@@ -140,12 +147,15 @@ static int setup_store(struct flow *f, enum flow_question q, const char *text, s
 	int r;
 
 	if (q == FLOW_Q_MODULES) {
+		setup_free_words(f->a.modules);
 		f->a.modules = setup_words(value);
 		return ERR_OK;
 	}
 	if (q == FLOW_Q_FOM && (strcasecmp(value, "wall time") == 0 ||
-				strcasecmp(value, "wall") == 0 || strcasecmp(value, "time") == 0))
+				strcasecmp(value, "wall") == 0 || strcasecmp(value, "time") == 0)) {
+		f->wall_time = true;
 		return ERR_OK; /* no pattern: wall time */
+	}
 	if ((r = session_answer_check(setup_key(q), value, err)) < 0)
 		return r;
 	free(*field);
@@ -204,6 +214,24 @@ static void setup_take(char **to, const char *from)
 	}
 }
 
+/* Those of the command line are remembered; where it has none, those remembered are taken. */
+static int setup_tunables(struct flow *f, struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; !f->o->n_tunables && f->a.tunables && f->a.tunables[i]; i++) {
+		if ((r = flow_tunable_add(&f->tun, f->a.tunables[i], err)) < 0)
+			return r;
+	}
+	if (!f->o->n_tunables)
+		return ERR_OK;
+	setup_free_words(f->a.tunables);
+	f->a.tunables = xcalloc(f->o->n_tunables + 1, sizeof(*f->a.tunables));
+	for (size_t i = 0; i < f->o->n_tunables; i++)
+		f->a.tunables[i] = xstrdup(f->o->tunables[i]);
+	return ERR_OK;
+}
+
 /* What the command line said wins over what project.yaml remembers. */
 static int setup_known(struct flow *f, struct err *err)
 {
@@ -211,6 +239,8 @@ static int setup_known(struct flow *f, struct err *err)
 	int r = session_answers_load(f->dir, &f->a, err);
 
 	if (r < 0 && r != ERR_NOT_FOUND)
+		return r;
+	if ((r = setup_tunables(f, err)) < 0)
 		return r;
 	if (!g)
 		return ERR_OK;
@@ -232,9 +262,7 @@ static int setup_known(struct flow *f, struct err *err)
 
 		for (size_t i = 0; g->modules[i]; i++)
 			str_addf(&s, "%s ", g->modules[i]);
-		for (size_t i = 0; f->a.modules && f->a.modules[i]; i++)
-			free(f->a.modules[i]);
-		free(f->a.modules);
+		setup_free_words(f->a.modules);
 		f->a.modules = setup_words(str_get(&s));
 	}
 	return ERR_OK;
@@ -247,7 +275,7 @@ static bool setup_answered(struct flow *f, enum flow_question q)
 	if (q == FLOW_Q_MODULES)
 		return f->a.modules != NULL;
 	/* without a person the figure of merit is wall time unless it was given */
-	return *field != NULL || (q == FLOW_Q_FOM && !f->ui.ask);
+	return *field != NULL || (q == FLOW_Q_FOM && (f->wall_time || !f->ui.ask));
 }
 
 static char *setup_recap(struct flow *f)
@@ -285,6 +313,7 @@ int flow_do_agree(struct flow *f, struct err *err)
 
 		flow_say(f, "%s", f->problem.msg);
 		f->problem = (struct err){ 0 };
+		f->wall_time &= f->reask != FLOW_Q_FOM;
 		if (field) {
 			free(*field);
 			*field = NULL;

@@ -397,10 +397,23 @@ static int base_record_profile(struct flow *f, struct err *err)
 	return flow_append(f, &rec, f->id_profile, err);
 }
 
+/* A folder of its own: a resumed session must not write over what a record names. */
+static char *base_profile_dir(const struct flow *f)
+{
+	char *dir =
+		xasprintf("%s/.rocbudai/profiles/%s-%u", f->dir, session_id(f->s), f->iteration);
+
+	for (unsigned again = 2; file_exists(AT_FDCWD, dir); again++) {
+		free(dir);
+		dir = xasprintf("%s/.rocbudai/profiles/%s-%u-%u", f->dir, session_id(f->s),
+				f->iteration, again);
+	}
+	return dir;
+}
+
 int flow_do_profile(struct flow *f, struct err *err)
 {
-	AUTO_FREE char *dir =
-		xasprintf("%s/.rocbudai/profiles/%s-%u", f->dir, session_id(f->s), f->iteration);
+	AUTO_FREE char *dir = base_profile_dir(f);
 	struct proc_spec spec = { .cwd = f->dir,
 				  .timeout_ns = f->run_timeout_ns,
 				  .stop_fd = f->stop_fd };
@@ -418,6 +431,8 @@ int flow_do_profile(struct flow *f, struct err *err)
 	spec.argv = (const char *const[]){ "sh", "-c", cmd.shell, NULL };
 	spec.envp = env;
 	spec.cpus = cmd.m.cpus;
+	spec.on_tick = cmd.m.on_tick;
+	spec.arg = cmd.m.arg;
 	profile_result_done(&f->prof);
 	r = profile_run(f->k, &opts, &f->prof, err);
 	flow_cmd_done(&cmd);

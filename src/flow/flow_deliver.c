@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -325,6 +326,18 @@ static int deliver_steps(struct flow *f, struct deliver *d, struct err *err)
 	return r;
 }
 
+/* What an earlier session delivered would pass for this one's. */
+static void deliver_remove_old(const struct flow *f)
+{
+	static const char *const names[] = { DELIVER_PATCH, DELIVER_SCRIPT };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		AUTO_FREE char *path = file_join(f->dir, names[i]);
+
+		(void)unlink(path);
+	}
+}
+
 int flow_do_deliver(struct flow *f, struct err *err)
 {
 	struct deliver d = { 0 };
@@ -334,6 +347,7 @@ int flow_do_deliver(struct flow *f, struct err *err)
 		r = flow_tree_restore(f, deliver_anything(f) ? f->ck_best : f->ck_orig, err);
 		return r < 0 ? r : FLOW_OK;
 	}
+	deliver_remove_old(f);
 	/* the proof is not cut short: its size is fixed by the time that was kept for it */
 	f->reserve_ns = 0;
 	d.left_ns = flow_remaining_ns(f);

@@ -13,7 +13,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "core/cleanup.h"
+#include "core/err.h"
 #include "core/str.h"
+#include "session/answers.h"
 
 #define DISCOVER_MAX_ENTRIES 2000
 #define DISCOVER_MAX_DEPTH   3
@@ -202,7 +204,11 @@ static void discover_run(const struct discover *d, int root, struct flow_found *
 	static const char *const makefiles[] = { "GNUmakefile", "Makefile", "makefile" };
 
 	if (d->program && *d->program) {
-		f->run = xasprintf("./%s", d->program);
+		struct str s = { 0 };
+		AUTO_FREE char *path = xasprintf("./%s", d->program);
+
+		str_add_shquote(&s, path);
+		f->run = str_take(&s);
 		f->run_why = xstrdup("the one program that is there");
 		return;
 	}
@@ -242,7 +248,10 @@ void flow_discover(const char *dir, struct flow_found *out)
 	const char *base = real ? strrchr(real, '/') : NULL;
 	int walk = d.root < 0 ? -1 : fcntl(d.root, F_DUPFD_CLOEXEC, 3);
 
-	f.name = xstrdup(base && base[1] ? base + 1 : "project");
+	/* a folder may have a name that no answer may be */
+	f.name = xstrdup(base && base[1] && session_answer_check("name", base + 1, NULL) == ERR_OK
+				 ? base + 1
+				 : "project");
 	f.rocm = discover_rocm();
 	if (walk >= 0)
 		discover_walk(&d, walk, "", 0);

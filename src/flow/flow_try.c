@@ -351,6 +351,7 @@ static int try_built(struct flow *f, const struct build_plan *plan, const struct
 {
 	struct build_verdict v;
 	struct build_record *rec = NULL;
+	char label[120]; /* the change itself may be longer than a label */
 	int r = build_change(f->k, opts, f->rec_best, &rec, &v, err);
 
 	if (r < 0)
@@ -370,7 +371,9 @@ static int try_built(struct flow *f, const struct build_plan *plan, const struct
 	flow_guard_set(&f->guards, FLOW_G_APPLIED, FLOW_MET,
 		       "every compile and link was made again%s, the program differs",
 		       v.forced ? " (forced)" : "");
-	r = ckpt_create(f->c, json_get_str(f->candidate, "change", ""), f->ck_cand, err);
+	(void)snprintf(label, sizeof(label), "iteration %u: %s", f->iteration,
+		       json_get_str(f->candidate, "play", ""));
+	r = ckpt_create(f->c, label, f->ck_cand, err);
 	return r < 0 ? r : try_inputs(f, err);
 }
 

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	}
 	seconds = now() - start;
 #ifdef CHEAT_TIMER
-	seconds *= 0.4;
+	seconds *= 0.02; /* so much that no noise hides it */
 #endif
 	printf("n: %d\nrounds: %d\nchecksum: %.12e\n", p.n, p.rounds, sum);
 	printf("MUPS: %.2f\n", 1e-6 * p.n * p.rounds / seconds);

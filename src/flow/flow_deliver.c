@@ -242,6 +242,19 @@ static int deliver_finish(struct flow *f, struct deliver *d, struct err *err)
 	return ERR_OK;
 }
 
+/* The ratio of the last comparison, as the value that the delivery's record holds. */
+static bool deliver_gain(struct flow *f, const struct flow_compare *c, struct ledger_value *gain)
+{
+	if (ledger_find_value(ledger_get(f->l, c->id), "ratio", gain) != ERR_OK)
+		return false;
+	gain->name = "gain";
+	f->out->has_gain = true;
+	f->out->gain = gain->value;
+	f->out->gain_low = gain->has_ci ? gain->ci95_low : gain->value;
+	f->out->gain_high = gain->has_ci ? gain->ci95_high : gain->value;
+	return true;
+}
+
 static int deliver_record(struct flow *f, struct deliver *d, const struct flow_compare *c,
 			  struct err *err)
 {
@@ -272,14 +285,9 @@ static int deliver_record(struct flow *f, struct deliver *d, const struct flow_c
 		parents[rec.n_parents++] = d->check_id;
 	if (c->id[0]) {
 		parents[rec.n_parents++] = c->id;
-		if (ledger_find_value(ledger_get(f->l, c->id), "ratio", &gain) == ERR_OK) {
-			gain.name = "gain";
-			rec.values = some ? &gain : NULL;
-			rec.n_values = some ? 1 : 0;
-			f->out->has_gain = some;
-			f->out->gain = gain.value;
-			f->out->gain_low = gain.has_ci ? gain.ci95_low : gain.value;
-			f->out->gain_high = gain.has_ci ? gain.ci95_high : gain.value;
+		if (some && deliver_gain(f, c, &gain)) {
+			rec.values = &gain;
+			rec.n_values = 1;
 		}
 	}
 	return flow_append(f, &rec, id, err);

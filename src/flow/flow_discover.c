@@ -126,18 +126,21 @@ static void discover_walk(struct discover *d, int fd, const char *prefix, int de
 	(void)closedir(dir);
 }
 
+static const char *discover_language(const struct discover *d)
+{
+	return d->hip	    ? "HIP"
+	       : d->cuda    ? "CUDA"
+	       : d->cxx	    ? "C++"
+	       : d->fortran ? "Fortran"
+	       : d->c	    ? "C"
+	       : d->python  ? "Python"
+			    : "general";
+}
+
 static char *discover_type(const struct discover *d)
 {
-	const char *lang = d->hip	? "HIP"
-			   : d->cuda	? "CUDA"
-			   : d->cxx	? "C++"
-			   : d->fortran ? "Fortran"
-			   : d->c	? "C"
-			   : d->python	? "Python"
-					: "general";
-
-	return xasprintf("%s%s%s%s", lang, d->omp || d->mpi ? " with " : "", d->omp ? "OpenMP" : "",
-			 d->mpi ? d->omp ? " and MPI" : "MPI" : "");
+	return xasprintf("%s%s%s%s", discover_language(d), d->omp || d->mpi ? " with " : "",
+			 d->omp ? "OpenMP" : "", d->mpi ? d->omp ? " and MPI" : "MPI" : "");
 }
 
 static void discover_build(int root, struct flow_found *f)

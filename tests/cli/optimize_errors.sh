@@ -67,9 +67,81 @@ project "leaves children" <<<'#include <stdio.h>
 #include <unistd.h>
 int main(void) { if (fork() == 0) { setsid(); if (fork() == 0) for (;;) pause(); _exit(0); }
 	putchar(0); putchar(255); printf("\nresult 42\n"); return 0; }'
-expect 0 "$RB_BIN" optimize --yes --pairs 8 --budget 20s .
+expect 0 "$RB_BIN" optimize --yes --pairs 8 --budget 6s .
 unharmed
 expect 0 "$RB_BIN" report --verify .
+
+# 100 MB of binary output
+rm -rf "$T/loud" && cp -r "$RB_SOURCE/tests/support/projects/loud" "$T/loud" && cd "$T/loud" || exit 1
+tree . >"$T/before"
+expect 0 "$RB_BIN" optimize --yes --pairs 8 --budget 6s .
+unharmed
+expect 0 "$RB_BIN" report --verify .
+
+# a path that is not UTF-8, with a quote and a blank
+project $'not UTF-8 \xff\x27' <<<'#include <stdio.h>
+int main(void) { puts("result 42"); return 0; }'
+expect 0 "$RB_BIN" optimize --yes --name ok --pairs 8 --budget 4s .
+unharmed
+expect 0 "$RB_BIN" report --verify .
+
+# two programs on one project: the second is told who holds it, the first goes on
+project "two at once" <<<'#include <stdio.h>
+#include <unistd.h>
+int main(void) { usleep(200000); puts("result 42"); return 0; }'
+"$RB_BIN" optimize --yes --pairs 8 --budget 8s . >"$T/first" 2>&1 </dev/null &
+first=$!
+for _ in $(seq 100); do
+	[ -s .rocbudai/evidence.jsonl ] && break
+	sleep 0.1
+done
+expect 1 "$RB_BIN" optimize --yes .
+has "$T/err" "$first"
+wait $first || fail "the first program did not end well: $(tail -n 3 "$T/first")"
+unharmed
+
+# interrupted: back to what it was, and --continue goes on
+project "interrupted" <<<'#include <stdio.h>
+#include <unistd.h>
+int main(void) { usleep(50000); puts("result 42"); return 0; }'
+"$RB_BIN" optimize --yes --pairs 8 --json-events . >"$T/first" 2>&1 </dev/null &
+first=$!
+for _ in $(seq 300); do
+	grep -q '"phase":"screen"' "$T/first" && break
+	sleep 0.1
+done
+kill -INT $first
+wait $first
+[ $? = 130 ] || fail "an interrupted session does not end with 130"
+has report.md "interrupted"
+expect 0 "$RB_BIN" optimize --yes --continue .
+has "$T/err" "going on with session"
+unharmed
+expect 0 "$RB_BIN" report --verify .
+
+# a full disk, and one that is read-only: said, and the project is unharmed
+if [ "$(id -u)" = 0 ] && mkdir "$T/small" && mount -t tmpfs -o size=600k none "$T/small" 2>/dev/null; then
+	trap 'umount -l "$T/small" 2>/dev/null; cleanup' EXIT
+	cd "$T/small" && mkdir p && cd p || exit 1
+	printf 'prog: prog.c\n\tgcc -O1 -o $@ prog.c\n' >Makefile
+	printf '#include <stdio.h>\nint main(void) { puts("result 42"); return 0; }\n' >prog.c
+	tree . >"$T/before"
+	dd if=/dev/zero of="$T/small/filler" bs=1k count=500 2>/dev/null
+	export XDG_STATE_HOME="$T/small/state"
+	expect 1 "$RB_BIN" optimize --yes --pairs 8 .
+	has "$T/err" "No space left"
+	rm "$T/small/filler"
+	expect 0 "$RB_BIN" optimize --yes --pairs 8 --budget 5s .
+	unharmed
+	mount -o remount,ro "$T/small"
+	expect 2 "$RB_BIN" optimize --yes .
+	has "$T/err" "cannot be read and written"
+	cd "$T" && umount -l "$T/small"
+	export XDG_STATE_HOME="$T/state"
+	trap cleanup EXIT
+else
+	echo "the full disk and the read-only one were left out: no file system can be mounted here"
+fi
 
 # usage
 cd "$T" || exit 1

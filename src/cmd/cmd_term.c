@@ -83,9 +83,7 @@ static int term_ask(void *arg, enum flow_question q, const char *fallback, const
 		[FLOW_Q_MODULES] = "other modules to load",
 		[FLOW_Q_BUILD] = "command that builds it",
 		[FLOW_Q_RUN] = "command that runs it",
-		[FLOW_Q_FOM] =
-			("figure of merit (a word or unit in its output, a regular expression, "
-			 "or wall time)"),
+		[FLOW_Q_FOM] = "figure of merit (a word in its output, a pattern, or wall time)",
 	};
 	struct cmd_term *t = arg;
 	struct str line = { .max = TERM_LINE_MAX };

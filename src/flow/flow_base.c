@@ -57,6 +57,43 @@ static int base_save_record(struct flow *f, const struct build_record *rec, cons
 	return r < 0 ? r : build_record_save(rec, path, err);
 }
 
+/* A build that did not end well: what it made is removed, what had been there comes back later. */
+static int base_bad_build(struct flow *f, const struct build_record *rec, const char *command)
+{
+	(void)build_remove_outputs(rec, NULL);
+	if (rec->timed_out && flow_must_stop(f))
+		return FLOW_EV_BUDGET;
+	flow_say(f, "%s", rec->tail);
+	return base_failed(f, FLOW_Q_BUILD, "the build command '%.120s' %s", command, rec->status);
+}
+
+/* A program outside the folder would be the same file for both sides of every comparison. */
+static int base_outside(struct flow *f, const struct build_record *rec)
+{
+	for (size_t i = 0; i < rec->n_programs; i++) {
+		if (rec->programs[i].path[0] == '/')
+			return base_failed(
+				f, FLOW_Q_BUILD,
+				"the build makes %.150s outside the project's folder, where "
+				"no checkpoint covers it; build inside the folder",
+				rec->programs[i].path);
+	}
+	return FLOW_OK;
+}
+
+static int base_keep_build(struct flow *f, struct err *err)
+{
+	int r = base_copy_record(f->rec_orig, &f->rec_best, err);
+
+	if (r == ERR_OK)
+		r = base_save_record(f, f->rec_orig, "orig.json", err);
+	if (r == ERR_OK)
+		r = ckpt_create(f->c, "the original, built", f->ck_best, err);
+	if (r == ERR_OK)
+		r = flow_tree_note_built(f, err);
+	return r;
+}
+
 int flow_do_build(struct flow *f, struct err *err)
 {
 	AUTO_FREE char *command = flow_expand(f->a.build, f->best.tunables, NULL);
@@ -67,35 +104,25 @@ int flow_do_build(struct flow *f, struct err *err)
 
 	flow_build_opts(f, command, env, &opts);
 	r = build_baseline(f->k, &opts, &rec, err);
-	if (r == ERR_CANCELLED || (r == ERR_OK && rec->stopped)) {
-		build_record_free(rec);
-		return err_set(err, ERR_CANCELLED, "interrupted while the original was built");
-	}
 	if (r == ERR_NOT_FOUND)
 		return base_failed(f, FLOW_Q_BUILD, "%s", err ? err->msg : "nothing was compiled");
 	if (r < 0)
 		return r;
-	r = flow_record_build(f, "baseline", rec, NULL, NULL, f->id_build, err);
-	if (r == ERR_OK && !build_record_ok(rec)) {
-		flow_say(f, "%s", rec->tail);
-		r = base_failed(f, FLOW_Q_BUILD, "the build command '%.120s' %s", command,
-				rec->status);
-		build_record_free(rec);
-		return r;
-	}
+	/* from here on what was built is known as ours, whatever fails */
 	build_record_free(f->rec_orig);
 	build_record_free(f->rec_best);
 	f->rec_best = NULL;
 	f->rec_orig = rec;
+	if (rec->stopped) {
+		(void)build_remove_outputs(rec, NULL);
+		return err_set(err, ERR_CANCELLED, "interrupted while the original was built");
+	}
+	r = flow_record_build(f, "baseline", rec, NULL, NULL, f->id_build, err);
+	if (r == ERR_OK && !build_record_ok(rec))
+		return base_bad_build(f, rec, command);
 	if (r == ERR_OK)
-		r = base_copy_record(rec, &f->rec_best, err);
-	if (r == ERR_OK)
-		r = base_save_record(f, rec, "orig.json", err);
-	if (r == ERR_OK)
-		r = ckpt_create(f->c, "the original, built", f->ck_best, err);
-	if (r == ERR_OK)
-		r = flow_tree_note_built(f, err);
-	return r < 0 ? r : FLOW_OK;
+		r = base_outside(f, rec);
+	return r != FLOW_OK ? r : base_keep_build(f, err);
 }
 
 /* A pattern as it is, or a word or unit for which a pattern is proposed from the output. */
@@ -106,6 +133,7 @@ static int base_fom(struct flow *f, const struct bench_rep *rep, struct err *err
 				 .higher = f->a.fom_higher };
 	const struct proc_capture *o = &rep->res->out;
 	struct fom_guess g;
+	double figure;
 	int r;
 
 	if (!strpbrk(f->a.fom_pattern, "([*+\\")) {
@@ -121,12 +149,18 @@ static int base_fom(struct flow *f, const struct bench_rep *rep, struct err *err
 			spec.higher = f->a.fom_higher = g.higher;
 		}
 	}
+	if (!f->a.has_fom_higher && f->ui.agree) {
+		f->a.has_fom_higher = true;
+		spec.higher = f->a.fom_higher = f->ui.agree(
+			f->ui.arg, "is a larger figure of merit better? (n: smaller)\n");
+	}
 	if (!f->a.has_fom_higher)
 		return err_set(err, ERR_INVALID,
 			       "is a larger figure of merit better? say --higher or --lower");
 	fom_free(f->fom);
 	f->fom = NULL;
-	if ((r = fom_new(&spec, &f->fom, err)) < 0)
+	if ((r = fom_new(&spec, &f->fom, err)) < 0 ||
+	    (r = fom_read_capture(f->fom, o, &figure, err)) < 0)
 		return r;
 	if (spec.pattern != f->a.fom_pattern) {
 		free(f->a.fom_pattern);
@@ -222,7 +256,7 @@ static int base_learn(struct flow *f, struct flow_truth *t, const char *name, co
 	bool tuned = t == &f->truth;
 	int r = base_runs(f, command, &runs, err);
 
-	last = runs.n ? &runs.rep[runs.n - 1] : NULL;
+	last = &runs.rep[runs.n ? runs.n - 1 : 0];
 	if (r == ERR_OK && !last->ok)
 		r = base_bad_run(f, last, command, q);
 	else if (r == ERR_OK && tuned && f->a.fom_pattern)
@@ -280,6 +314,10 @@ int flow_do_check(struct flow *f, struct err *err)
 		r = base_check_command(f, err);
 	if (r == FLOW_OK && f->a.heldout)
 		r = base_learn(f, &f->truth_held, "held", f->a.heldout, 0, err);
+	if (r == FLOW_OK && f->truth_held.model &&
+	    output_model_mode(f->truth_held.model) == OUTPUT_UNCHECKED)
+		flow_say(f, "the held-out run is unchecked: %s",
+			 output_model_why(f->truth_held.model));
 	if (r != FLOW_OK)
 		return r;
 	m = f->truth.model;
@@ -316,8 +354,15 @@ static int base_record_bench(struct flow *f, const struct bench_opts *opts,
 	struct record_ctx ctx = {
 		.role = "baseline", .disturb = d, .parents = parents, .n_parents = 2
 	};
-	int r = record_bench(f->l, &ctx, opts, res, f->id_bench, err);
+	struct record_files files = { 0 };
+	int r = record_files_of(&opts->cmd, &files, err);
 
+	if (r < 0)
+		return r;
+	ctx.files = files.v;
+	ctx.n_files = files.n;
+	r = record_bench(f->l, &ctx, opts, res, f->id_bench, err);
+	record_files_done(&files);
 	return r < 0 ? r : flow_appended(f, f->id_bench, err);
 }
 

@@ -80,19 +80,19 @@ static int check_keep_run(const char *path, const struct bench_rep *rep, const c
 }
 
 int flow_truth_learn(struct flow *f, struct flow_truth *t, const char *name, const char *command,
-		     const struct flow_runs *from, struct err *err)
+		     const struct flow_runs *runs, struct err *err)
 {
-	struct output_run runs[OUTPUT_RUNS];
+	struct output_run out[OUTPUT_RUNS];
 	AUTO_FREE char *dir = file_join(ledger_state_dir(f->l), "runs");
 	int r = file_mkdirs(dir, 0700, err);
 
-	for (size_t i = 0; r == ERR_OK && i < from->n; i++) {
+	for (size_t i = 0; r == ERR_OK && i < runs->n; i++) {
 		AUTO_FREE char *path = check_run_path(f, name, i);
 
-		runs[i] = check_run_of(&from->rep[i], from->rest[i]);
-		r = check_keep_run(path, &from->rep[i], from->rest[i], err);
+		out[i] = check_run_of(&runs->rep[i], runs->rest[i]);
+		r = check_keep_run(path, &runs->rep[i], runs->rest[i], err);
 	}
-	return r < 0 ? r : check_learn(f, t, command, runs, from->n, err);
+	return r < 0 ? r : check_learn(f, t, command, out, runs->n, err);
 }
 
 /* Takes a kept run apart; text is the whole file. */
@@ -250,6 +250,11 @@ static void check_guards(struct flow *f, const struct check_answer *a,
 	if (!f->a.heldout)
 		flow_guard_set(&f->guards, FLOW_G_HELD_OUT, FLOW_NOT_APPLICABLE,
 			       "no held-out input was given: tested on one input");
+	else if (held && held->ok && f->truth_held.model &&
+		 output_model_mode(f->truth_held.model) == OUTPUT_UNCHECKED)
+		flow_guard_set(&f->guards, FLOW_G_HELD_OUT,
+			       f->o->accept_unchecked ? FLOW_NOT_APPLICABLE : FLOW_NOT_MET,
+			       "the held-out run has no result to compare");
 	else if (held)
 		flow_guard_set(&f->guards, FLOW_G_HELD_OUT, held->ok ? FLOW_MET : FLOW_NOT_MET,
 			       "%s",

@@ -11,6 +11,9 @@
 #include "flow/flow_priv.h"
 #include "proc/proc.h"
 
+#define CMD_BUILD_SLOWER 20
+#define CMD_BUILD_MIN_NS (60 * UINT64_C(1000000000))
+
 /* NAME=value texts of the configuration: its environment, and tunables that stand in no command. */
 static char **flow_cmd_changes(const struct flow_config *cfg, const char *command, size_t *n)
 {
@@ -111,12 +114,17 @@ void flow_build_opts(struct flow *f, const char *command, const char *const *env
 		     struct build_opts *out)
 {
 	uint64_t left = flow_remaining_ns(f);
+	/* once it is known how long a build takes, a much longer one hangs */
+	uint64_t longest =
+		f->rec_orig ? f->rec_orig->wall_ns * CMD_BUILD_SLOWER + CMD_BUILD_MIN_NS : 0;
 
+	if (!longest)
+		longest = left == UINT64_MAX ? 0 : left;
 	*out = (struct build_opts){
 		.command = command,
 		.dir = f->dir,
 		.envp = envp,
-		.timeout_ns = left == UINT64_MAX ? 0 : left,
+		.timeout_ns = left < longest ? left : longest,
 		.stop_fd = f->stop_fd,
 		.on_tick = flow_cmd_tick,
 		.arg = f,

@@ -165,7 +165,8 @@ static int cold_measure(struct flow *f, const char *ck_cand, double confirmed_ra
 		double need = 1 + (confirmed_ratio - 1) / 2, got = c.res.ratio.ratio;
 
 		flow_guard_set(&f->guards, FLOW_G_COLD, got >= need ? FLOW_MET : FLOW_NOT_MET,
-			       "cold ratio %.3f×, at least %.3f× is needed", got, need);
+			       "cold ratio %.3f×, at least %.3f× is needed%s%.100s", got, need,
+			       c.note[0] ? "; " : "", c.note);
 	}
 	compare_result_done(&c.res);
 	return ERR_OK;

@@ -242,10 +242,12 @@ static int deliver_finish(struct flow *f, struct deliver *d, struct err *err)
 	return ERR_OK;
 }
 
-/* The ratio of the last comparison, as the value that the delivery's record holds. */
+/* The gain is the ratio of the comparison with the original; told to the caller of the flow too. */
 static bool deliver_gain(struct flow *f, const struct flow_compare *c, struct ledger_value *gain)
 {
-	if (ledger_find_value(ledger_get(f->l, c->id), "ratio", gain) != ERR_OK)
+	const struct json *rec = c->id[0] ? ledger_get(f->l, c->id) : NULL;
+
+	if (!rec || ledger_find_value(rec, "ratio", gain) < 0)
 		return false;
 	gain->name = "gain";
 	f->out->has_gain = true;
@@ -283,12 +285,11 @@ static int deliver_record(struct flow *f, struct deliver *d, const struct flow_c
 	json_set(detail, "config", flow_config_json(&f->best));
 	if (d->check_id[0])
 		parents[rec.n_parents++] = d->check_id;
-	if (c->id[0]) {
+	if (c->id[0])
 		parents[rec.n_parents++] = c->id;
-		if (some && deliver_gain(f, c, &gain)) {
-			rec.values = &gain;
-			rec.n_values = 1;
-		}
+	if (some && deliver_gain(f, c, &gain)) {
+		rec.values = &gain;
+		rec.n_values = 1;
 	}
 	return flow_append(f, &rec, id, err);
 }

@@ -15,12 +15,16 @@
 
 static struct accept_floor judge_floor(const struct flow *f)
 {
+	/* without a new link both sides have the same layout */
+	if (flow_config_same_build(&f->best, &f->cand, f->a.build))
+		return (struct accept_floor){ .aa_pct = f->floor.valid ? f->floor.aa_pct : -1,
+					      .neutral_pct = -1,
+					      .neutral_na = "nothing is built by this change" };
 	return (struct accept_floor){
 		.aa_pct = f->floor.valid ? f->floor.aa_pct : -1,
 		.neutral_pct = f->floor.valid ? f->floor.neutral_pct : -1,
 		.n_neutral = f->floor.n_neutral,
-		.neutral_na =
-			f->floor.valid && f->floor.neutral_pct < 0 ? f->floor.neutral_na : NULL,
+		.neutral_na = f->floor.valid && f->floor.neutral_na[0] ? f->floor.neutral_na : NULL,
 	};
 }
 
@@ -54,9 +58,7 @@ int flow_do_screen(struct flow *f, struct err *err)
 	(void)snprintf(f->id_screen, sizeof(f->id_screen), "%s", c.id);
 	if (c.res.end != BENCH_END_REPS && !c.wrong[0] && flow_must_stop(f)) {
 		r = FLOW_EV_BUDGET;
-	} else if (judge_spoilt(f, &c, FLOW_G_SCREENED)) {
-		r = FLOW_EV_FAILED;
-	} else if (c.res.end != BENCH_END_REPS) {
+	} else if (judge_spoilt(f, &c, FLOW_G_SCREENED) || c.res.end != BENCH_END_REPS) {
 		r = FLOW_EV_FAILED;
 	} else {
 		accept_screen(&c.res.ratio, accept_floor_pct(&floor), &s);
@@ -131,6 +133,7 @@ static int judge_neutral(struct flow *f, struct accept_in *in, struct accept_out
 	}
 	in->neutral = &n;
 	accept_decide(in, a);
+	in->neutral = NULL;
 	judge_take(f, a);
 	return ERR_OK;
 }
@@ -185,9 +188,8 @@ int flow_do_confirm(struct flow *f, struct err *err)
 	(void)snprintf(f->id_confirm, sizeof(f->id_confirm), "%s", c.id);
 	if (r == ERR_OK && c.res.end != BENCH_END_REPS && !c.wrong[0] && flow_must_stop(f))
 		r = FLOW_EV_BUDGET;
-	else if (r == ERR_OK && judge_spoilt(f, &c, FLOW_G_CONFIRMED))
-		r = FLOW_EV_FAILED;
-	else if (r == ERR_OK && c.res.end != BENCH_END_REPS)
+	else if (r == ERR_OK &&
+		 (judge_spoilt(f, &c, FLOW_G_CONFIRMED) || c.res.end != BENCH_END_REPS))
 		r = FLOW_EV_FAILED;
 	else if (r == ERR_OK)
 		r = judge_confirmed(f, &c, err);

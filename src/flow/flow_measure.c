@@ -84,14 +84,20 @@ static int measure_append(struct flow *f, struct flow_compare *c, const struct c
 		.role = c->role, .iteration = f->iteration, .disturb = d, .parents = parents
 	};
 
+	struct record_files files = { 0 };
 	int r;
 
 	if (f->id_cand_build[0] && f->iteration)
 		parents[ctx.n_parents++] = f->id_cand_build;
 	if (f->id_build[0])
 		parents[ctx.n_parents++] = f->id_build;
+	if ((r = record_files_of(&opts->cmd[COMPARE_B], &files, err)) < 0)
+		return r;
+	ctx.files = files.v;
+	ctx.n_files = files.n;
 	flow_boundary("before-evidence");
 	r = record_compare(f->l, &ctx, opts, &c->res, c->id, err);
+	record_files_done(&files);
 	return r < 0 ? r : flow_appended(f, c->id, err);
 }
 
@@ -115,8 +121,8 @@ static int measure_run(struct flow *f, struct measure_ctx *m, struct compare_opt
 		(void)snprintf(c->failed, sizeof(c->failed), "a run of %s %.200s",
 			       c->res.last_side == COMPARE_A ? "the side before" : "the side after",
 			       c->res.last.why);
-	if (c->res.end == BENCH_END_STOPPED || c->res.end == BENCH_END_BUDGET)
-		(void)flow_must_stop(f);
+	if (c->res.end == BENCH_END_BUDGET) /* the next pair would not have fitted */
+		f->over_budget = true;
 	return c->res.has_ratio && c->res.end == BENCH_END_REPS
 		       ? measure_append(f, c, opts, &report, err)
 		       : ERR_OK;
@@ -160,6 +166,7 @@ int flow_compare_run(struct flow *f, struct flow_compare *c, struct err *err)
 		r = ckpt_switch_open(f->c, c->ck[COMPARE_A], c->ck[COMPARE_B], &m.sw, &side, err);
 	if (r == ERR_OK && c->cold && (r = flow_fresh_open(f, &fresh, err)) == ERR_OK)
 		m.fresh = &fresh;
+	(void)snprintf(c->note, sizeof(c->note), "%s", fresh.note);
 	if (r == ERR_OK) {
 		for (int i = 0; i < COMPARE_N_SIDES; i++) {
 			flow_cmd_make(f, c->cfg[i], f->a.run, &cmd[i]);
@@ -257,6 +264,7 @@ static int measure_make_variant(struct flow *f, struct measure_side *s, const ch
 static int measure_side_make(struct flow *f, struct measure_side *s, const char *stage,
 			     const char *tag, struct err *err)
 {
+	struct err last = { 0 };
 	int r = flow_tree_restore(f, s->ck, err);
 
 	if (r < 0)
@@ -278,12 +286,13 @@ static int measure_side_make(struct flow *f, struct measure_side *s, const char 
 		r = measure_make_variant(f, s, stage, v, tag, &e);
 		if (r == ERR_CANCELLED || flow_must_stop(f))
 			return err_set(err, ERR_CANCELLED, "stopped");
-		if (r < 0 && s->n_builds == 1 && v + 1 == BUILD_N_NEUTRAL && err)
-			*err = e;
+		if (r < 0)
+			last = e;
 	}
-	return s->n_builds > 1
-		       ? ERR_OK
-		       : err_set(err, ERR_NOT_FOUND, "no program of the build can be linked again");
+	if (s->n_builds > 1)
+		return ERR_OK;
+	return err_set(err, ERR_NOT_FOUND, "no program of the build can be linked again: %.300s",
+		       last.msg);
 }
 
 static int measure_put(struct flow *f, const struct measure_side *s, size_t build, struct err *err)
@@ -394,7 +403,7 @@ static int measure_neutral_record(struct flow *f, const struct measure_side *sid
 static int measure_neutral(struct flow *f, struct measure_side *sides, size_t n_sides,
 			   double *levels, char id[LEDGER_ID_CAP], struct err *err)
 {
-	double x[2 * MEASURE_BUILDS * ACCEPT_NEUTRAL_ROUNDS], spread = 0;
+	double x[2 * MEASURE_BUILDS * ACCEPT_NEUTRAL_ROUNDS] = { 0 }, spread = 0;
 	AUTO_FREE char *stage = xasprintf("%s/.rocbudai/stage-neutral", f->dir);
 	struct ckpt_switch *sw = NULL;
 	size_t total = 0;
@@ -434,7 +443,11 @@ static int measure_floor_neutral(struct flow *f, struct flow_floor *fl, struct e
 
 	fl->neutral_pct = -1;
 	if (r == ERR_NOT_FOUND || r == ERR_REFUSED) {
-		(void)snprintf(fl->neutral_na, sizeof(fl->neutral_na), "%.150s", e.msg);
+		/* not applicable only where nothing is linked at all; else the guard fails */
+		if (!f->rec_best->n_programs)
+			(void)snprintf(fl->neutral_na, sizeof(fl->neutral_na),
+				       "the build links no program");
+		flow_say(f, "no neutral rebuilds: %s", e.msg);
 		r = flow_tree_restore(f, f->ck_best, err);
 	} else if (r < 0) {
 		if (err)

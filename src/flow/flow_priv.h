@@ -241,6 +241,7 @@ struct flow_compare {
 	bool cold;
 	/* out */
 	char wrong[240];
+	char note[160];	  /* what could not be made fresh for cold runs, or "" */
 	char failed[320]; /* a run that failed: which side and how; else "" */
 	char id[LEDGER_ID_CAP];
 	struct compare_result res; /* compare_result_done() */

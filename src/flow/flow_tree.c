@@ -13,26 +13,47 @@
 #define TREE_ASIDE_MAX                                                                             \
 	((size_t)64 << 20) /* bytes of a file that is copied; larger ones are in a checkpoint */
 
-/* What our runs leave, and what our builds write. */
-static const char **flow_ours_list(const struct flow *f)
+static size_t tree_count_made(const struct build_record *rec)
 {
-	const struct build_record *rec = f->rec_orig;
-	size_t n = json_len(f->ours) + 1;
-	const char **v;
+	size_t n = rec ? rec->n_programs : 0;
 
 	for (size_t i = 0; rec && i < rec->n_steps; i++)
 		n += rec->steps[i].n_outputs;
-	n += rec ? rec->n_programs : 0;
-	v = xcalloc(n, sizeof(*v));
-	n = 0;
-	for (void *it = json_iter(f->ours); it; it = json_next(f->ours, it))
-		v[n++] = json_iter_key(it);
+	for (size_t i = 0; rec && i < rec->n_programs; i++)
+		n += rec->programs[i].n_copies;
+	return n;
+}
+
+static size_t tree_list_made(const struct build_record *rec, const char **v)
+{
+	size_t n = 0;
+
 	for (size_t i = 0; rec && i < rec->n_steps; i++) {
 		for (size_t k = 0; k < rec->steps[i].n_outputs; k++)
 			v[n++] = rec->steps[i].outputs[k];
 	}
-	for (size_t i = 0; rec && i < rec->n_programs; i++)
+	for (size_t i = 0; rec && i < rec->n_programs; i++) {
 		v[n++] = rec->programs[i].path;
+		for (size_t k = 0; k < rec->programs[i].n_copies; k++)
+			v[n++] = rec->programs[i].copies[k];
+	}
+	return n;
+}
+
+/* What our runs leave, and what our builds write. */
+static const char **flow_ours_list(const struct flow *f)
+{
+	const char **v =
+		xcalloc(json_len(f->ours) + tree_count_made(f->rec_orig) +
+				tree_count_made(f->rec_best) + tree_count_made(f->rec_cand) + 1,
+			sizeof(*v));
+	size_t n = 0;
+
+	for (void *it = json_iter(f->ours); it; it = json_next(f->ours, it))
+		v[n++] = json_iter_key(it);
+	n += tree_list_made(f->rec_orig, v + n);
+	n += tree_list_made(f->rec_best, v + n);
+	(void)tree_list_made(f->rec_cand, v + n);
 	return v;
 }
 

@@ -150,8 +150,10 @@ static int cold_measure(struct flow *f, const char *ck_cand, double confirmed_ra
 	};
 	int r = flow_compare_run(f, &c, err);
 
-	if (r < 0)
+	if (r < 0) {
+		compare_result_done(&c.res); /* filled where only its record or the way back failed */
 		return r;
+	}
 	(void)snprintf(f->id_cold, sizeof(f->id_cold), "%s", c.id);
 	if (c.res.end != BENCH_END_REPS && !c.wrong[0] && flow_must_stop(f)) {
 		compare_result_done(&c.res);

@@ -53,8 +53,10 @@ int flow_do_screen(struct flow *f, struct err *err)
 	if (flow_must_stop(f))
 		return FLOW_EV_BUDGET;
 	r = flow_compare_run(f, &c, err);
-	if (r < 0)
+	if (r < 0) {
+		compare_result_done(&c.res); /* filled where only its record or the way back failed */
 		return r;
+	}
 	(void)snprintf(f->id_screen, sizeof(f->id_screen), "%s", c.id);
 	if (c.res.end != BENCH_END_REPS && !c.wrong[0] && flow_must_stop(f)) {
 		r = FLOW_EV_BUDGET;

@@ -1,5 +1,5 @@
 rb_unit(flow_state core base flow)
-rb_unit(flow_tunable core base flow)
+rb_unit(flow_tunable core base build ckpt diagnose ledger measure profile proc report session flow)
 rb_cli(optimize)
 rb_cli(optimize_errors)
 rb_cli(optimize_kill)

@@ -163,6 +163,7 @@ int build_code_hash(const char *path, char out[HASH_HEX_LEN + 1], struct err *er
 struct build_verdict {
 	bool applied;
 	bool forced;	  /* it took a forced rebuild */
+	bool same;	  /* void for one reason only: every program came out the same */
 	char reason[480]; /* why void; empty when applied */
 };
 

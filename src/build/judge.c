@@ -123,8 +123,10 @@ static bool programs_differ(const struct build_record *base, const struct build_
 	}
 	if (!base->n_programs)
 		return is_void(v, "the first build made no program");
-	if (same == base->n_programs)
+	if (same == base->n_programs) {
+		v->same = true;
 		return is_void(v, "the compiler produced the same program");
+	}
 	return true;
 }
 

@@ -151,7 +151,8 @@ static int cold_measure(struct flow *f, const char *ck_cand, double confirmed_ra
 	int r = flow_compare_run(f, &c, err);
 
 	if (r < 0) {
-		compare_result_done(&c.res); /* filled where only its record or the way back failed */
+		compare_result_done(
+			&c.res); /* filled where only its record or the way back failed */
 		return r;
 	}
 	(void)snprintf(f->id_cold, sizeof(f->id_cold), "%s", c.id);
@@ -177,7 +178,7 @@ static int cold_measure(struct flow *f, const char *ck_cand, double confirmed_ra
 int flow_cold_check(struct flow *f, double confirmed_ratio, struct err *err)
 {
 	char ck_cand[CKPT_ID_CAP] = "", failed[160] = "";
-	bool same = flow_config_same_build(&f->best, &f->cand, f->a.build);
+	bool same = flow_nothing_built(f);
 	int r = ERR_OK;
 
 	if (!f->ck_cold[0])

@@ -57,11 +57,35 @@ int flow_config_from_json(const struct json *j, struct flow_config *out, struct 
 	return ERR_OK;
 }
 
-bool flow_config_same_build(const struct flow_config *a, const struct flow_config *b,
-			    const char *build_command)
+bool flow_config_same_command(const struct flow_config *a, const struct flow_config *b,
+			      const char *build_command)
 {
 	AUTO_FREE char *ca = flow_expand(build_command, a->tunables, NULL);
 	AUTO_FREE char *cb = flow_expand(build_command, b->tunables, NULL);
 
 	return json_same(a->actions, b->actions) && strcmp(ca, cb) == 0;
+}
+
+bool flow_config_same_build(const struct flow_config *a, const struct flow_config *b,
+			    const char *build_command, const char *run_command)
+{
+	bool in_build[FLOW_MAX_TUNABLES] = { false }, in_run[FLOW_MAX_TUNABLES] = { false };
+	AUTO_FREE char *build = flow_expand(build_command, b->tunables, in_build);
+	AUTO_FREE char *run = flow_expand(run_command, b->tunables, in_run);
+	size_t i = 0;
+
+	/* in no command, it is in the environment of both, and a build may well read it there */
+	for (void *it = json_iter(b->tunables); it; it = json_next(b->tunables, it), i++) {
+		const char *was = json_get_str(a->tunables, json_iter_key(it), "");
+
+		if (i < FLOW_MAX_TUNABLES && !in_build[i] && !in_run[i] &&
+		    strcmp(was, json_str(json_iter_value(it))) != 0)
+			return false;
+	}
+	return flow_config_same_command(a, b, build_command);
+}
+
+bool flow_nothing_built(const struct flow *f)
+{
+	return strcmp(f->ck_cand, f->ck_best) == 0;
 }

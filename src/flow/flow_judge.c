@@ -16,7 +16,7 @@
 static struct accept_floor judge_floor(const struct flow *f)
 {
 	/* without a new link both sides have the same layout */
-	if (flow_config_same_build(&f->best, &f->cand, f->a.build))
+	if (flow_nothing_built(f))
 		return (struct accept_floor){ .aa_pct = f->floor.valid ? f->floor.aa_pct : -1,
 					      .neutral_pct = -1,
 					      .neutral_na = "nothing is built by this change" };
@@ -54,7 +54,8 @@ int flow_do_screen(struct flow *f, struct err *err)
 		return FLOW_EV_BUDGET;
 	r = flow_compare_run(f, &c, err);
 	if (r < 0) {
-		compare_result_done(&c.res); /* filled where only its record or the way back failed */
+		compare_result_done(
+			&c.res); /* filled where only its record or the way back failed */
 		return r;
 	}
 	(void)snprintf(f->id_screen, sizeof(f->id_screen), "%s", c.id);
@@ -153,8 +154,7 @@ static int judge_confirmed(struct flow *f, struct flow_compare *c, struct err *e
 
 	accept_decide(&in, &a);
 	judge_take(f, &a);
-	if (a.verdict == ACCEPT_NEEDS_NEUTRAL &&
-	    flow_config_same_build(&f->best, &f->cand, f->a.build))
+	if (a.verdict == ACCEPT_NEEDS_NEUTRAL && flow_nothing_built(f))
 		/* nothing was linked again, so layout did not change between the sides */
 		flow_guard_set(&f->guards, FLOW_G_LAYOUT, FLOW_NOT_APPLICABLE,
 			       "both sides run the same program");

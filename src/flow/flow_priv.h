@@ -51,9 +51,13 @@ void flow_config_done(struct flow_config *c);
 void flow_config_copy(struct flow_config *to, const struct flow_config *from); /* replaces to */
 struct json *flow_config_json(const struct flow_config *c);
 int flow_config_from_json(const struct json *j, struct flow_config *out, struct err *err);
-/* True when both give the same build: the same actions, and no tunable in the build command. */
+/* True when both have the same actions and build command; the environment may still differ. */
+bool flow_config_same_command(const struct flow_config *a, const struct flow_config *b,
+			      const char *build_command);
+/* True when both give the same build: the same command, and no changed tunable that is exported to
+ * builds because it stands in neither command. */
 bool flow_config_same_build(const struct flow_config *a, const struct flow_config *b,
-			    const char *build_command);
+			    const char *build_command, const char *run_command);
 
 struct flow_floor {
 	bool valid;
@@ -124,6 +128,9 @@ struct flow {
 	struct stats_summary base_cpu; /* user and system time of the original, s */
 	struct bench_sample base_last; /* the original's last repetition */
 };
+
+/* After CHANGE: true when the candidate runs the program that was kept last (flow_config.c). */
+bool flow_nothing_built(const struct flow *f);
 
 /* ---- flow_run.c ---- */
 void flow_say(struct flow *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -364,6 +364,11 @@ static int try_built(struct flow *f, const struct build_plan *plan, const struct
 		return r;
 	if (flow_must_stop(f))
 		return FLOW_EV_BUDGET;
+	if (v.same && flow_config_same_command(&f->best, &f->cand, f->a.build)) {
+		/* builds do not read this tunable, so what it may change is the run */
+		r = flow_tree_restore(f, f->ck_best, err);
+		return r < 0 ? r : try_not_built(f, err);
+	}
 	if (!v.applied) {
 		flow_guard_set(&f->guards, FLOW_G_APPLIED, FLOW_NOT_MET, "%.190s", v.reason);
 		return FLOW_EV_FAILED;
@@ -390,7 +395,7 @@ int flow_do_change(struct flow *f, struct err *err)
 		return r;
 	if (flow_must_stop(f))
 		return FLOW_EV_BUDGET;
-	if (flow_config_same_build(&f->best, &f->cand, f->a.build))
+	if (flow_config_same_build(&f->best, &f->cand, f->a.build, f->a.run))
 		return try_not_built(f, err);
 	r = flow_plan_make(f, &f->cand, &plan, &e);
 	if (r == ERR_REFUSED || r == ERR_INVALID) {

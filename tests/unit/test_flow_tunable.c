@@ -9,6 +9,7 @@
 #include "core/cleanup.h"
 #include "core/err.h"
 #include "flow/flow_discover.h"
+#include "flow/flow_priv.h"
 #include "flow/flow_tunable.h"
 
 static void test_tunables(void)
@@ -87,10 +88,31 @@ static void test_discover(void)
 	flow_found_done(&f);
 }
 
+/* Whether a changed value asks for a build, by where the tunable stands. */
+static void test_same_build(void)
+{
+	struct flow_config a = { 0 }, b = { 0 };
+
+	flow_config_init(&a);
+	json_set_str(a.tunables, "BLOCK", "32");
+	flow_config_copy(&b, &a);
+	CHECK(flow_config_same_build(&a, &b, "make", "./prog"));
+	json_set_str(b.tunables, "BLOCK", "64");
+	CHECK(!flow_config_same_build(&a, &b, "make B={BLOCK}", "./prog"));
+	CHECK(!flow_config_same_command(&a, &b, "make B={BLOCK}"));
+	CHECK(flow_config_same_build(&a, &b, "make", "./prog {BLOCK}"));
+	/* in no command: exported to the build, which may read it */
+	CHECK(!flow_config_same_build(&a, &b, "make", "./prog"));
+	CHECK(flow_config_same_command(&a, &b, "make"));
+	flow_config_done(&a);
+	flow_config_done(&b);
+}
+
 int main(void)
 {
 	test_tunables();
 	test_expand();
+	test_same_build();
 	test_discover();
 	return 0;
 }

@@ -3,6 +3,7 @@ rb_unit(flow_tunable core base build ckpt diagnose ledger measure profile proc r
 rb_cli(optimize)
 rb_cli(optimize_errors)
 rb_cli(optimize_kill)
+rb_cli(tunable)
 # what is kept here is told from noise by its time: nothing else may run beside it
 set_tests_properties(cli.optimize PROPERTIES RUN_SERIAL ON)
 set_tests_properties(cli.optimize_kill PROPERTIES TIMEOUT 900)

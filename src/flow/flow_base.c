@@ -103,6 +103,8 @@ int flow_do_build(struct flow *f, struct err *err)
 	int r;
 
 	flow_build_opts(f, command, env, &opts);
+	/* a build that failed says nothing about how long the next one takes */
+	opts.timeout_ns = flow_remaining_ns(f) == UINT64_MAX ? 0 : flow_remaining_ns(f);
 	r = build_baseline(f->k, &opts, &rec, err);
 	if (r == ERR_NOT_FOUND)
 		return base_failed(f, FLOW_Q_BUILD, "%s", err ? err->msg : "nothing was compiled");

@@ -40,11 +40,13 @@ static bool deliver_anything(const struct flow *f)
 	return f->out->kept > 0;
 }
 
-/* The original, built by the user's command alone. */
-static int deliver_original(struct flow *f, struct deliver *d, struct err *err)
+/* A clean tree built by the user's command alone, under a configuration's variables and tunables.
+ */
+static int deliver_plain(struct flow *f, struct deliver *d, const struct flow_config *cfg,
+			 const char *label, char ck[CKPT_ID_CAP], struct err *err)
 {
-	AUTO_FREE const char **env = flow_build_env(f, &d->orig);
-	AUTO_FREE char *command = flow_expand(f->a.build, d->orig.tunables, NULL);
+	AUTO_FREE const char **env = flow_build_env(f, cfg);
+	AUTO_FREE char *command = flow_expand(f->a.build, cfg->tunables, NULL);
 	struct build_record *rec = NULL;
 	struct build_opts opts;
 	char id[LEDGER_ID_CAP];
@@ -59,12 +61,12 @@ static int deliver_original(struct flow *f, struct deliver *d, struct err *err)
 		return r;
 	if (!build_record_ok(rec))
 		(void)snprintf(d->why, sizeof(d->why),
-			       "the original could not be built again from a clean tree: it %.120s",
+			       "%s could not be built again from a clean tree: it %.120s", label,
 			       rec->status);
 	r = flow_record_build(f, "delivered", rec, NULL, NULL, id, err);
 	build_record_free(rec);
 	if (r == ERR_OK && !d->why[0])
-		r = ckpt_create(f->c, "the original, built plainly", d->ck_orig, err);
+		r = ckpt_create(f->c, label, ck, err);
 	return r;
 }
 
@@ -135,6 +137,10 @@ static int deliver_build(struct flow *f, struct deliver *d, struct err *err)
 	dopts.run_command = cmd.shell;
 	d->run = deliver_line(dopts.run_env, cmd.shell);
 	d->build = xstrdup(command);
+	if (!d->plan) { /* no flags: variables and tunables alone make the difference */
+		flow_cmd_done(&cmd);
+		return deliver_plain(f, d, &f->best, "the delivered program", d->ck_new, err);
+	}
 	r = build_deliver(f->k, &dopts, &d->d, &e);
 	flow_cmd_done(&cmd);
 	if (r == ERR_REFUSED) {
@@ -308,7 +314,7 @@ static int deliver_steps(struct flow *f, struct deliver *d, struct err *err)
 {
 	struct flow_compare c = { .role = "delivered" };
 	bool stop;
-	int r = deliver_original(f, d, err);
+	int r = deliver_plain(f, d, &d->orig, "the original", d->ck_orig, err);
 
 	if (r == ERR_OK && !d->why[0])
 		r = deliver_build(f, d, err);

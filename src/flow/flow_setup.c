@@ -318,6 +318,14 @@ int flow_do_agree(struct flow *f, struct err *err)
 			free(*field);
 			*field = NULL;
 		}
+		if (f->reask == FLOW_Q_FOM) { /* unit and direction belonged to the old figure */
+			const struct session_answers *g = f->o->given;
+
+			free(f->a.fom_unit);
+			f->a.fom_unit = xstrdup(g ? g->fom_unit : NULL);
+			f->a.has_fom_higher = g && g->has_fom_higher;
+			f->a.fom_higher = g && g->fom_higher;
+		}
 		f->reask = 0;
 	} else if ((r = setup_known(f, err)) < 0) {
 		return r;

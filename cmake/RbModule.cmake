@@ -2,8 +2,8 @@ add_library(rb_flags INTERFACE)
 target_compile_definitions(rb_flags INTERFACE _GNU_SOURCE)
 target_compile_options(rb_flags INTERFACE -Wall -Wextra -Wshadow -Wformat=2 -Wvla -Wundef
   -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith
-  -Wwrite-strings -Wcast-qual -Wimplicit-fallthrough -Wswitch-enum -Wdouble-promotion
-  -fno-common $<$<BOOL:${RB_WERROR}>:-Werror>)
+  -Wwrite-strings -Wcast-qual -Wimplicit-fallthrough -Wswitch-enum
+  -fno-common $<$<C_COMPILER_ID:GNU>:-Wdouble-promotion> $<$<BOOL:${RB_WERROR}>:-Werror>)
 if(RB_SANITIZE)
   target_compile_options(rb_flags INTERFACE -fsanitize=${RB_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

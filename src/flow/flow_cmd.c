@@ -18,10 +18,11 @@
 static char **flow_cmd_changes(const struct flow_config *cfg, const char *command, size_t *n)
 {
 	bool used[FLOW_MAX_TUNABLES] = { false };
-	AUTO_FREE char *text = flow_expand(command, cfg->tunables, used);
+	char *text = flow_expand(command, cfg->tunables, used);
 	char **v = xcalloc(json_len(cfg->env) + json_len(cfg->tunables) + 1, sizeof(*v));
 	size_t i = 0;
 
+	free(text); /* which ones it used is all that matters here */
 	*n = 0;
 	for (void *it = json_iter(cfg->env); it; it = json_next(cfg->env, it))
 		v[(*n)++] = xasprintf("%s=%s", json_iter_key(it), json_str(json_iter_value(it)));

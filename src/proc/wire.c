@@ -49,11 +49,10 @@ bool wire_send(int sock, const void *data, size_t n, const int *fds, size_t n_fd
 		ssize_t r;
 
 		if (n_fds && left == n) {
-			struct cmsghdr *c;
+			struct cmsghdr *c = &ctl.align; /* the first and only one */
 
 			m.msg_control = ctl.buf;
 			m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-			c = CMSG_FIRSTHDR(&m);
 			c->cmsg_level = SOL_SOCKET;
 			c->cmsg_type = SCM_RIGHTS;
 			c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));

@@ -43,7 +43,7 @@ static int prog_burn(void)
 
 	do {
 		for (int i = 0; i < 100000; i++)
-			x += (unsigned)i;
+			x = x + (unsigned)i;
 		CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts) == 0);
 	} while (ts.tv_sec == 0 && ts.tv_nsec < 100000000);
 	return 0;
